@@ -34,6 +34,9 @@ namespace cleave::plan {
 /// The name of the attribute that holds a `#plan.nest`, on the operations of a native kernel's `loops`.
 inline constexpr llvm::StringLiteral nestAttrName = "plan.nest";
 
+/// The name of the attribute that holds a list of `#plan.gpu_step`, likewise for kernels of GPUs.
+inline constexpr llvm::StringLiteral stepsAttrName = "plan.steps";
+
 /// The bytes that a tensor takes in memory, with its layout's padding; i1 takes one byte an element.
 int64_t storageBytes(mlir::RankedTensorType type);
 

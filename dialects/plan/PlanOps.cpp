@@ -40,6 +40,19 @@ template <typename T> static void printBracketed(AsmPrinter &printer, ArrayRef<T
   printer << "]";
 }
 
+static ParseResult parseFlag(AsmParser &parser, bool &flag) {
+  StringRef word;
+  SMLoc location = parser.getCurrentLocation();
+  if (parser.parseKeyword(&word))
+    return failure();
+  flag = word == "true";
+  if (!flag && word != "false")
+    return parser.emitError(location, "expects true or false, got '") << word << "'";
+  return success();
+}
+
+static void printFlag(AsmPrinter &printer, bool flag) { printer << (flag ? "true" : "false"); }
+
 #include "dialects/plan/PlanOpsDialect.cpp.inc"
 #include "dialects/plan/PlanOpsEnums.cpp.inc"
 #include "dialects/plan/PlanOpsInterfaces.cpp.inc"
@@ -178,9 +191,10 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
 
 LogicalResult NativeKernelOp::verifyRegions() {
   if (getLoops().empty())
-    return getCommon() ? emitOpError("expects no 'common' without loops") : success();
-  if (!getCommon())
-    return emitOpError("expects 'common' to say what its loops share");
+    return getCommon() || getMappings() ? emitOpError("expects no 'common' and no 'mappings' without loops")
+                                        : success();
+  if (getCommon().has_value() == getMappings().has_value())
+    return emitOpError("expects either 'common' or 'mappings' to say what its loops share");
   auto shapes = [](TypeRange types) {
     return llvm::map_to_vector(types, [](Type type) { return cast<RankedTensorType>(type).getShape(); });
   };

@@ -97,6 +97,7 @@ def Plan_GpuLaunchAttr : Plan_Attr<"GpuLaunch", "gpu_launch"> {
 }
 
 include "dialects/plan/NestAttributes.td"
+include "dialects/plan/GpuLaunchAttributes.td"
 
 def Plan_TileDimAttr : Plan_Attr<"TileDim", "tile_dim"> {
   let summary = "one dimension of a tile";
@@ -156,8 +157,9 @@ def Plan_NativeKernelOp : Plan_Op<"native_kernel", [Symbol, IsolatedFromAbove, S
     and results. On processors `symbol` is the entry there and `parallel_extent` the size of its outermost parallel loop; on
     GPUs `launches` run one after the other, each on all of the kernel's arguments.
 
-    Between the decision about a processor's loops and their writing, `loops` computes the same with linalg operations on
-    signless integers, each with a `#plan.nest`; `common` says what they share.
+    Between the decision about a kernel's loops and their writing, `loops` computes the same with linalg operations on
+    signless integers. On processors each has a `#plan.nest`, and `common` says what they share; on GPUs each has a list of
+    `#plan.gpu_step`, and `mappings` are those of the launches.
 
     ```mlir
     plan.native_kernel @relu.0 {
@@ -171,6 +173,7 @@ def Plan_NativeKernelOp : Plan_Op<"native_kernel", [Symbol, IsolatedFromAbove, S
                        OptionalAttr<FlatSymbolRefAttr>:$object, OptionalAttr<StrAttr>:$symbol,
                        OptionalAttr<TypedArrayAttrBase<Plan_GpuLaunchAttr, "launches on a GPU">>:$launches,
                        OptionalAttr<Plan_CommonLoopsAttr>:$common,
+                       OptionalAttr<TypedArrayAttrBase<Plan_GpuMappingAttr, "mappings of launches on a GPU">>:$mappings,
                        DefaultValuedAttr<I64Attr, "1">:$parallel_extent, DefaultValuedAttr<I64Attr, "0">:$scratch_bytes);
   let regions = (region SizedRegion<1>:$body, AnyRegion:$loops);
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name), [{

@@ -83,3 +83,23 @@ plan.native_kernel @divided attributes {common = #plan.common_loops<divided = 8,
   %0 = linalg.fill {plan.nest = #plan.nest<inner = [<0 : divided>]>} ins(%zero : f32) outs(%x : tensor<8xf32>) -> tensor<8xf32>
   plan.yield %0 : tensor<8xf32>
 }
+
+// The launches of a kernel on a GPU: every kind of decision, and none.
+// CHECK-LABEL: plan.native_kernel @gpu_launches attributes {driver = "cuda", mappings = [
+// CHECK-SAME: #plan.gpu_mapping<outer = [8, 4], inner = [64], blocks = 4, groups = 8, lanes = 2, along = inner, width = 4, splits = 2, combines = true, unrolled = true, ahead = [2, 1], squares = <across = 0, side = 32, padding = 1>, beside = true>,
+// CHECK-SAME: #plan.gpu_mapping<blocks = 1>
+// CHECK: plan.steps = [#plan.gpu_step<launch = 0, outer = [<1>, <0, 2>], inner = [<3>], phase = 1, stores = [0, 2], staged = [1], aligned = 2, reads_fill = true>, #plan.gpu_step<launch = 1>]
+// CHECK: plan.steps = []
+plan.native_kernel @gpu_launches attributes {driver = "cuda", mappings = [
+    #plan.gpu_mapping<beside = true, outer = [8, 4], inner = [64], blocks = 4, groups = 8, lanes = 2, along = inner, width = 4, splits = 2, combines = true, unrolled = true, ahead = [2, 1], squares = <across = 0, side = 32, padding = 1>>,
+    #plan.gpu_mapping<blocks = 1, along = outer, beside = false>]} {
+^bb0(%x: tensor<8xf32>):
+  plan.yield %x : tensor<8xf32>
+} loops {
+^bb0(%x: tensor<8xf32>):
+  %zero = arith.constant 0.0 : f32
+  %0 = linalg.fill {plan.steps = [#plan.gpu_step<launch = 0, outer = [<1>, <0, 2>], inner = [<3>], phase = 1, stores = [0, 2], staged = [1], aligned = 2, reads_fill = true>, #plan.gpu_step<launch = 1>]}
+      ins(%zero : f32) outs(%x : tensor<8xf32>) -> tensor<8xf32>
+  %1 = linalg.fill {plan.steps = []} ins(%zero : f32) outs(%0 : tensor<8xf32>) -> tensor<8xf32>
+  plan.yield %1 : tensor<8xf32>
+}

@@ -78,7 +78,7 @@ plan.native_kernel @k {
 // -----
 
 // Loops share something, if it is nothing.
-// expected-error @+1 {{'plan.native_kernel' op expects 'common' to say what its loops share}}
+// expected-error @+1 {{'plan.native_kernel' op expects either 'common' or 'mappings' to say what its loops share}}
 plan.native_kernel @k {
 ^bb0(%x: tensor<8xf32>):
   plan.yield %x : tensor<8xf32>
@@ -90,8 +90,29 @@ plan.native_kernel @k {
 // -----
 
 // Without loops nothing is shared.
-// expected-error @+1 {{'plan.native_kernel' op expects no 'common' without loops}}
+// expected-error @+1 {{'plan.native_kernel' op expects no 'common' and no 'mappings' without loops}}
 plan.native_kernel @k attributes {common = #plan.common_loops<>} {
+^bb0(%x: tensor<8xf32>):
+  plan.yield %x : tensor<8xf32>
+}
+
+// -----
+
+// Nor are launches mapped.
+// expected-error @+1 {{'plan.native_kernel' op expects no 'common' and no 'mappings' without loops}}
+plan.native_kernel @k attributes {mappings = []} {
+^bb0(%x: tensor<8xf32>):
+  plan.yield %x : tensor<8xf32>
+}
+
+// -----
+
+// Loops are for processors or for GPUs.
+// expected-error @+1 {{'plan.native_kernel' op expects either 'common' or 'mappings' to say what its loops share}}
+plan.native_kernel @k attributes {common = #plan.common_loops<>, mappings = []} {
+^bb0(%x: tensor<8xf32>):
+  plan.yield %x : tensor<8xf32>
+} loops {
 ^bb0(%x: tensor<8xf32>):
   plan.yield %x : tensor<8xf32>
 }
@@ -113,6 +134,15 @@ plan.native_kernel @k attributes {common = #plan.common_loops<>} {
 // The name belongs to one kind of attribute.
 // expected-error @+1 {{'plan.native_kernel' op expects 'plan.nest' to be a #plan.nest, got 1}}
 plan.native_kernel @k attributes {plan.nest = 1 : i64} {
+^bb0(%x: tensor<8xf32>):
+  plan.yield %x : tensor<8xf32>
+}
+
+// -----
+
+// A flag is one of two words.
+// expected-error @+1 {{expects true or false, got 'maybe'}}
+plan.native_kernel @k attributes {mappings = [#plan.gpu_mapping<blocks = 1, unrolled = maybe>]} {
 ^bb0(%x: tensor<8xf32>):
   plan.yield %x : tensor<8xf32>
 }
