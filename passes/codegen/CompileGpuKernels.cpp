@@ -2,10 +2,10 @@
 //
 // Compiles all kernels of a module that are for GPUs into one object.
 
+#include "dialects/dist/Dist.h"
 #include "passes/codegen/GpuKernels.h"
 #include "passes/codegen/GpuTarget.h"
 #include "passes/codegen/KernelPasses.h"
-#include "passes/cost/CostAnalysis.h"
 
 using namespace mlir;
 
@@ -44,16 +44,6 @@ static bool isSimulated(ModuleOp module) {
          llvm::none_of(devices, [](const dist::Device &device) { return device.driver == "cuda"; });
 }
 
-/// The parameter that a value is, as it was before the step; null for what is none.
-static FlatSymbolRefAttr parameterOf(Value value) {
-  while (isa_and_present<dfg::ReshapeOp, plan::ViewOp>(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  if (auto read = value.getDefiningOp<dfg::ReadOp>())
-    return read.getParameterAttr();
-  auto shard = value.getDefiningOp<dist::ShardOfOp>();
-  return shard ? shard.getParameterAttr() : FlatSymbolRefAttr();
-}
-
 namespace {
 
 class CompileGpuKernels : public impl::CompileGpuKernelsPassBase<CompileGpuKernels> {
@@ -69,38 +59,12 @@ private:
     return name;
   }
 
-  /// Lets kernels know which outputs are parameters for the next step, and which inputs those of this one: they may lie
-  /// in the same memory.
-  void findOverwritten(const DenseMap<StringAttr, GpuKernelSource *> &sources) {
-    getOperation().walk([&](dist::WriteOp write) {
-      auto launch = write.getValue().getDefiningOp<plan::LaunchOp>();
-      GpuKernelSource *source = launch ? sources.lookup(launch.getKernelAttr().getAttr()) : nullptr;
-      if (!source)
-        return;
-      unsigned output = cast<OpResult>(write.getValue()).getResultNumber();
-      for (OpOperand &operand : launch->getOpOperands())
-        if (parameterOf(operand.get()) == write.getParameterAttr())
-          source->overwrites.push_back({operand.getOperandNumber(), output});
-    });
-  }
-
   void runOnOperation() override {
-    auto isOfGpu = [](plan::NativeKernelOp kernel) { return kernel.getDriver() == "cuda"; };
-    SmallVector<plan::NativeKernelOp> kernels =
-        llvm::to_vector(llvm::make_filter_range(getOperation().getOps<plan::NativeKernelOp>(), isOfGpu));
-    if (kernels.empty())
+    std::vector<GpuKernelSource> sources = gpuKernelsOf(getOperation());
+    if (sources.empty())
       return;
-    std::vector<GpuKernelSource> sources;
-    for (auto [index, kernel] : llvm::enumerate(kernels))
-      sources.push_back({"cleave_kernel_" + std::to_string(index), &kernel.getBody(), {}});
-    DenseMap<StringAttr, GpuKernelSource *> byName;
-    for (auto [kernel, source] : llvm::zip(kernels, sources))
-      byName[kernel.getSymNameAttr()] = &source;
-    findOverwritten(byName);
     GpuOptions options;
     options.chip = chip.empty() ? oldestChipOf(getOperation()) : chip;
-    options.processors = getAnalysis<CostAnalysis>().gpuModel().processors;
-    options.reference = reference;
     options.threads = threads;
     options.runs = !isSimulated(getOperation());
     auto object = compileGpuKernels(getContext(), sources, options);
@@ -111,7 +75,8 @@ private:
     OpBuilder builder = OpBuilder::atBlockEnd(getOperation().getBody());
     auto code = plan::ObjectOp::create(builder, builder.getUnknownLoc(), objectName(), ptxTriple, object->chip,
                                        builder.getStrArrayAttr({}), object->ptx);
-    for (auto [kernel, info] : llvm::zip(kernels, object->kernels)) {
+    for (auto [source, info] : llvm::zip(sources, object->kernels)) {
+      plan::NativeKernelOp kernel = source.kernel;
       SmallVector<Attribute> launches;
       for (const GpuFunction &launch : info.launches)
         launches.push_back(

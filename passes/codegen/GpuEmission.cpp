@@ -5,6 +5,7 @@
 #include "passes/codegen/GpuEmission.h"
 
 #include "passes/codegen/GpuLaunchEmitter.h"
+#include "passes/codegen/GpuLimits.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -33,9 +34,8 @@ static LLVM::LLVMFuncOp makeFunction(ModuleOp module, StringRef symbol, const Gp
   function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), builder.getUnitAttr());
   function->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
                     builder.getDenseI32ArrayAttr({static_cast<int32_t>(threads)}));
-  constexpr int64_t alignment = 64;
   for (unsigned i = 0; i < types.size(); ++i) {
-    function.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(), builder.getI64IntegerAttr(alignment));
+    function.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(), builder.getI64IntegerAttr(argumentAlignment));
     if (!isShared[i])
       function.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr());
     if (i < inputs && !isShared[i])

@@ -4,6 +4,7 @@
 
 #include "passes/codegen/GpuEmitter.h"
 
+#include "passes/codegen/GpuLimits.h"
 #include "passes/codegen/NativeNestEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -13,8 +14,6 @@
 using namespace mlir;
 
 namespace cleave {
-
-static constexpr int64_t warp = 32;
 
 //===-- numbers -----------------------------------------------------------------------------------------------===//
 
@@ -146,13 +145,6 @@ void MemoryBuilder::store(unsigned buffer, Value wideOffset, int64_t step, Value
 
 //===-- shared memory -----------------------------------------------------------------------------------------===//
 
-/// What a kernel may declare; more has to be asked for when it is launched, and not every GPU has it.
-static constexpr int64_t mostSharedBytes = 48 * 1024, sharedAlignment = 16;
-
-static int64_t sharedBytesOf(Type element, int64_t count) {
-  return llvm::alignTo<sharedAlignment>(static_cast<uint64_t>(count * elementBytes(element)));
-}
-
 bool SharedMemory::hasRoom(Type element, int64_t count) const {
   return used + sharedBytesOf(element, count) <= mostSharedBytes;
 }
@@ -217,7 +209,7 @@ Value LaneJoiner::exchange(Value value, int32_t distance) const {
     return arith::ConstantOp::create(builder, location, builder.getI32IntegerAttr(constant));
   };
   auto exchangeWord = [&](Value word) -> Value {
-    return NVVM::ShflOp::create(builder, location, i32, number(-1), word, number(distance), number(warp - 1),
+    return NVVM::ShflOp::create(builder, location, i32, number(-1), word, number(distance), number(warpThreads - 1),
                                 NVVM::ShflKind::bfly, UnitAttr());
   };
   unsigned bits = type.getIntOrFloatBitWidth();
@@ -250,8 +242,8 @@ void LaneJoiner::join(MutableArrayRef<JoinedValue> all) {
     return;
   if (launch.innerFast)
     for (JoinedValue &joined : all)
-      joinInWarp(joined, std::min(launch.lanes, warp));
-  if (!launch.innerFast || launch.lanes > warp)
+      joinInWarp(joined, std::min(launch.lanes, warpThreads));
+  if (!launch.innerFast || launch.lanes > warpThreads)
     joinShared(all);
 }
 
@@ -259,7 +251,7 @@ void LaneJoiner::join(MutableArrayRef<JoinedValue> all) {
 int64_t LaneJoiner::placesOf(const JoinedValue &joined) const {
   constexpr int64_t atOnce = 4;
   if (launch.innerFast)
-    return static_cast<int64_t>(llvm::alignTo(launch.lanes / warp, atOnce));
+    return static_cast<int64_t>(llvm::alignTo(launch.lanes / warpThreads, atOnce));
   return launch.lanes * launch.groups * static_cast<int64_t>(joined.values.size());
 }
 
@@ -288,7 +280,7 @@ void LaneJoiner::joinShared(MutableArrayRef<JoinedValue> all) {
 /// Each warp leaves its value in shared memory, and every thread joins them all. What is not a warp's gets a value,
 /// too.
 void LaneJoiner::joinWarps(MutableArrayRef<JoinedValue> all, ArrayRef<Value> bases) const {
-  int64_t warps = launch.lanes / warp, places = placesOf(all.front());
+  int64_t warps = launch.lanes / warpThreads, places = placesOf(all.front());
   NumberBuilder n(builder, 32);
   auto write = [&](Value condition, Value place, bool isValue) {
     auto branch = scf::IfOp::create(builder, location, condition, /*withElseRegion=*/false);
@@ -300,8 +292,9 @@ void LaneJoiner::joinWarps(MutableArrayRef<JoinedValue> all, ArrayRef<Value> bas
       shared.store(base, place, isValue ? joined.values[0] : zero);
     }
   };
-  Value inWarp = n.rem(lane, warp);
-  write(arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, inWarp, n.constant(0)), n.div(lane, warp),
+  Value inWarp = n.rem(lane, warpThreads);
+  write(arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, inWarp, n.constant(0)),
+        n.div(lane, warpThreads),
         /*isValue=*/true);
   if (places > warps)
     write(n.less(lane, n.constant(places - warps)), n.add(lane, warps), /*isValue=*/false);

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The way of kernels for GPUs: dfg, linalg, nests, launches, LLVM, PTX.
+// The way of kernels for GPUs from decided launches: LLVM, PTX.
 
 #include "passes/codegen/GpuKernels.h"
 
 #include "passes/codegen/GpuEmission.h"
-#include "passes/codegen/GpuLaunches.h"
+#include "passes/codegen/GpuLaunchAttributes.h"
 #include "passes/codegen/GpuLowering.h"
-#include "passes/codegen/GpuOperators.h"
-#include "passes/codegen/GpuRowSums.h"
 #include "passes/codegen/GpuTarget.h"
 #include "passes/codegen/KernelThreads.h"
-#include "passes/codegen/LowerBody.h"
-#include "passes/codegen/NativeFusion.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -46,46 +42,47 @@ constexpr size_t gpuKernelsPerPart = 6;
 
 } // namespace
 
-static LogicalResult buildKernel(ModuleOp module, const GpuKernelSource &source, const GpuOptions &options,
-                                 GpuKernelInfo &info) {
-  bool reference = options.reference;
-  OwningOpRef<ModuleOp> tensors = ModuleOp::create(module.getLoc());
-  auto function = lowerToFunction(*tensors, source.symbol, *source.body, reference ? lowerOperator : lowerGpuOperator);
-  if (failed(function))
+FailureOr<GpuKernelInfo> writeGpuLaunches(ModuleOp module, const GpuKernelSource &source, bool runs) {
+  plan::NativeKernelOp kernel = source.kernel;
+  if (kernel.getLoops().empty() || !kernel.getMappings())
+    return kernel.emitOpError("expects launches, found none; run --codegen-choose-gpu-launches before");
+  Storage storage(kernel.getLoops().front());
+  FailureOr<GpuKernelPlan> plan = readLaunches(kernel, storage);
+  if (failed(plan))
     return failure();
-  if (!reference) {
-    fuseLinalgOperations(*function);
-    divideSumsByRows(*function);
-  }
-  Block &block = function->getBody().front();
-  Storage storage(block);
-  GpuKernelPlan plan = planLaunches(block, storage, options.processors, reference);
-  for (Buffer &buffer : plan.buffers)
+  for (Buffer &buffer : plan->buffers)
     buffer.isShared = llvm::any_of(source.overwrites, [&](auto pair) {
       return (buffer.kind == Buffer::Input && buffer.index == pair.first) ||
              (buffer.kind == Buffer::Output && buffer.index == pair.second);
     });
-  info.scratchBytes = plan.scratchBytes;
-  for (ArrayRef<GpuLaunch> rest = plan.launches; !rest.empty();) {
+  GpuKernelInfo info;
+  info.scratchBytes = plan->scratchBytes;
+  for (ArrayRef<GpuLaunch> rest = plan->launches; !rest.empty();) {
     size_t count = 1;
     while (count < rest.size() && rest[count].isBeside)
       ++count;
     GpuFunction function{source.symbol + "_" + std::to_string(info.launches.size()), 0, rest.front().threads};
     for (const GpuLaunch &launch : rest.take_front(count))
       function.blocks += launch.blocks;
-    emitLaunches(module, function.symbol, plan, rest.take_front(count), storage);
+    if (runs)
+      emitLaunches(module, function.symbol, *plan, rest.take_front(count), storage);
     info.launches.push_back(std::move(function));
     rest = rest.drop_front(count);
   }
-  return success();
+  kernel.removeMappingsAttr();
+  kernel.getLoops().getBlocks().clear();
+  return info;
 }
 
 static llvm::Error compile(MLIRContext &context, GpuPart &part, const GpuTarget &target, const GpuOptions &options) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
-  part.infos.resize(part.sources.size());
-  for (auto [source, info] : llvm::zip(part.sources, part.infos))
-    if (failed(buildKernel(*module, source, options, info)))
-      return llvm::createStringError("kernel '" + source.symbol + "' expects operators with a reference meaning");
+  for (const GpuKernelSource &source : part.sources) {
+    auto info = writeGpuLaunches(*module, source, options.runs);
+    plan::NativeKernelOp kernel = source.kernel;
+    if (failed(info))
+      return llvm::createStringError("kernel '" + kernel.getSymName() + "' has no launches that can be written");
+    part.infos.push_back(std::move(*info));
+  }
   if (!options.runs)
     return llvm::Error::success();
   std::string name = "kernel '" + part.sources.front().symbol + "' or one after it";

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Compiles regions of dfg operators for GPUs: all kernels of a plan become one text of PTX.
+// Kernels for GPUs, from dfg operators to machine code: all kernels of a plan become one text of PTX.
 
 #ifndef CLEAVE_PASSES_CODEGEN_GPUKERNELS_H
 #define CLEAVE_PASSES_CODEGEN_GPUKERNELS_H
 
-#include "mlir/IR/MLIRContext.h"
-#include "mlir/IR/Region.h"
+#include "dialects/plan/Plan.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
@@ -42,11 +41,10 @@ struct GpuOptions {
   bool runs = true;
 };
 
-/// A kernel to compile. The block's arguments are the inputs, the terminator's operands the results, the operations
-/// between them dfg operators. Nothing in the region is changed.
+/// A kernel whose launches are decided, and what the names of its functions begin with.
 struct GpuKernelSource {
   std::string symbol;
-  mlir::Region *body;
+  plan::NativeKernelOp kernel;
   /// Which outputs may lie where an input lies: that input, then that output.
   llvm::SmallVector<std::pair<unsigned, unsigned>, 2> overwrites;
 };
@@ -59,10 +57,25 @@ struct GpuObject {
   std::vector<GpuKernelInfo> kernels;
 };
 
-/// Compiles all kernels into one text; equal calls give equal texts. A function is named by its kernel's symbol and the
-/// number of its launch. Fails where an operator has no reference meaning, for a chip that is unknown or too old, and
-/// where CUDA's mathematical library is needed and not found. Must not run inside a pass that runs on several
-/// operations at once, as it loads dialects.
+/// A module's kernels for GPUs in order, named by their numbers. They know which outputs are parameters for the next
+/// step, and which inputs those of this one: they may lie in the same memory.
+std::vector<GpuKernelSource> gpuKernelsOf(mlir::ModuleOp module);
+
+/// Decides the launches of kernels: fills `loops` with linalg operations that have `plan.steps` each, and sets
+/// `mappings`. Fails where an operator has no reference meaning. Expects the dialects of the operations that it makes
+/// to be loaded.
+llvm::Error chooseGpuLaunches(mlir::MLIRContext &context, llvm::ArrayRef<GpuKernelSource> kernels,
+                              const GpuOptions &options);
+
+/// Appends to `module` the functions that a kernel's launches run, in scf, arith, math, LLVM and NVVM (emitLaunches),
+/// but where nothing `runs` them, and takes the loops out of the kernel. Emits an error and fails where launches are
+/// missing or impossible (readLaunches).
+llvm::FailureOr<GpuKernelInfo> writeGpuLaunches(mlir::ModuleOp module, const GpuKernelSource &source, bool runs = true);
+
+/// Compiles all kernels into one text, as their launches say; equal calls give equal texts. A function is named by its
+/// kernel's symbol and the number of its launch. Fails where launches are missing or impossible
+/// (GpuLaunchAttributes.h), for a chip that is unknown or too old, and where CUDA's mathematical library is needed and
+/// not found. Must not run inside a pass that runs on several operations at once, as it loads dialects.
 llvm::Expected<GpuObject> compileGpuKernels(mlir::MLIRContext &context, llvm::ArrayRef<GpuKernelSource> kernels,
                                             const GpuOptions &options);
 

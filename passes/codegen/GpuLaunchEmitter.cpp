@@ -17,7 +17,7 @@ namespace cleave {
 
 void LaunchEmitter::run() {
   findBases();
-  if (launch.across)
+  if (launch.squares)
     return emitSquares();
   findThread();
   // Threads that have to wait for others stay, and compute what others do.
@@ -123,10 +123,7 @@ void LaunchEmitter::onlyIf(Value condition, llvm::function_ref<void()> body) {
 //===-- phases ------------------------------------------------------------------------------------------------===//
 
 void LaunchEmitter::emitPhases() {
-  unsigned last = 0;
-  for (const GpuStep &step : launch.steps)
-    last = std::max(last, step.phase);
-  for (unsigned phase = 0; phase <= last; ++phase)
+  for (unsigned phase = 0; phase <= launch.lastPhase(); ++phase)
     emitPhase(phase);
 }
 
@@ -148,7 +145,7 @@ void LaunchEmitter::emitPhase(unsigned phase) {
   if (launch.unrolled)
     emitWrittenLoop(inner, sums);
   else
-    emitLoop(inner, sums);
+    emitLoop(inner, sums, launch.aheadOf(phase));
   finishSums(inner, sums);
 }
 
@@ -258,39 +255,14 @@ void LaunchEmitter::emitRaggedEnds(ArrayRef<unsigned> steps, std::vector<Sums> &
   emitSideBySide(steps, round, sums);
 }
 
-/// The rounds whose loads a thread should have under way at once, so that it does not wait for each: of what it reads
-/// along a row, within what may be written out.
-int64_t LaunchEmitter::roundsAhead(ArrayRef<unsigned> steps) const {
-  constexpr int64_t enoughBytes = 32, most = 4, mostOperations = 192;
-  if (!launch.innerFast)
-    return 1;
-  llvm::SmallDenseMap<unsigned, int64_t> bytes;
-  int64_t operations = 0;
-  for (unsigned number : steps) {
-    const GpuStep &step = launch.steps[number];
-    linalg::LinalgOp op = step.op;
-    op.getBlock()->walk([&](Operation *) { operations += launch.width; });
-    for (OpOperand &operand : op->getOpOperands())
-      if (const auto &access = step.accesses[operand.getOperandNumber()];
-          access && step.readsMemory(operand) && launch.fastLevel()->step(*access) != 0 && bases[access->buffer])
-        bytes[access->buffer] = launch.width * elementBytes(plan.buffers[access->buffer].element);
-  }
-  int64_t ofRound = 0;
-  for (auto [buffer, ofBuffer] : bytes)
-    ofRound += ofBuffer;
-  if (ofRound == 0)
-    return 1;
-  int64_t rounds = std::clamp<int64_t>(std::min(enoughBytes / ofRound, mostOperations / operations), 1, most);
-  return launch.rounds() >= 2 * rounds ? rounds : 1;
-}
-
-void LaunchEmitter::emitLoop(ArrayRef<unsigned> steps, std::vector<Sums> &sums) {
+/// With `ahead` rounds at once as far as these are whole, then one by one.
+void LaunchEmitter::emitLoop(ArrayRef<unsigned> steps, std::vector<Sums> &sums, int64_t ahead) {
   if (launch.ragged)
     emitRaggedEnds(steps, sums);
   int64_t perSplit = launch.unitsPerSplit();
   Value units = launch.ragged ? raggedUnits : n.constant(launch.innerUnits());
   Value start = n.mul(split, perSplit), end = split ? n.min(n.add(start, perSplit), units) : units;
-  if (int64_t ahead = roundsAhead(steps); ahead > 1) {
+  if (ahead > 1) {
     Value size = n.add(end, n.mul(start, -1));
     // The last part of ragged rows may have nothing.
     if (launch.ragged && start)
@@ -356,7 +328,7 @@ void LaunchEmitter::finishSums(ArrayRef<unsigned> steps, std::vector<Sums> &sums
     for (Elements &values : sum)
       if (step.kind == GpuStep::Join)
         values = all[next++].values;
-    if (!step.partials.empty() && !step.joinsPartials) {
+    if (step.leavesPartials()) {
       storePartials(step, sum);
       continue;
     }

@@ -44,15 +44,16 @@ private:
   void emitSquares();
   void fillSquares(mlir::Value x, mlir::Value y);
   void computeSquares(mlir::Value x, mlir::Value y);
+  void forEachInSquare(mlir::Value first, llvm::function_ref<void(mlir::Value)> visit);
+  mlir::Value placeInSquare(mlir::Value column, mlir::Value row);
   mlir::Value enterSquare(mlir::Value column, mlir::Value row);
   void emitPhases();
   void emitPhase(unsigned phase);
   void emitWrittenLoop(llvm::ArrayRef<unsigned> steps, std::vector<Sums> &sums);
-  void emitLoop(llvm::ArrayRef<unsigned> steps, std::vector<Sums> &sums);
+  void emitLoop(llvm::ArrayRef<unsigned> steps, std::vector<Sums> &sums, int64_t ahead);
   void emitRounds(llvm::ArrayRef<unsigned> steps, std::vector<Sums> &sums, mlir::Value start, mlir::Value end,
                   int64_t ahead);
   void emitSideBySide(llvm::ArrayRef<unsigned> steps, llvm::MutableArrayRef<Round> rounds, std::vector<Sums> &sums);
-  int64_t roundsAhead(llvm::ArrayRef<unsigned> steps) const;
   void findRaggedUnits();
   void emitRaggedEnds(llvm::ArrayRef<unsigned> steps, std::vector<Sums> &sums);
   Round roundAt(mlir::Value unit) const;

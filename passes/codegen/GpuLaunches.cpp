@@ -24,8 +24,10 @@ public:
     groupNests();
     if (!plain)
       putSideBySide(plan, storage);
-    chooseStores();
-    placeTemporaries();
+    chooseStores(plan, storage);
+    placeTemporaries(plan, storage);
+    if (!plain)
+      chooseLoads(plan);
     return std::move(plan);
   }
 
@@ -34,8 +36,6 @@ private:
   void groupNests();
   void finishLaunch(const StepGroup &group);
   void splitLaunch(GpuLaunch launch, const SmallVector<bool> &isInner);
-  void chooseStores();
-  void placeTemporaries();
 
   Block &block;
   const Storage &storage;
@@ -51,20 +51,8 @@ private:
 void LaunchPlanner::findWork() {
   std::vector<Nest> all = findNests(block, storage);
   llvm::erase_if(all, [](const Nest &nest) { return nest.isEmpty(); });
-  auto isOnlyStart = [&](const Nest &nest) {
-    linalg::LinalgOp op = nest.op;
-    auto fill = dyn_cast<linalg::FillOp>(op.getOperation());
-    if (!fill || plain || !splatOf(fill.getResult(0)))
-      return false;
-    return llvm::all_of(fill.getResult(0).getUses(), [&](OpOperand &use) {
-      auto user = llvm::find_if(all, [&](Nest &other) { return other.op.getOperation() == use.getOwner(); });
-      if (user == all.end() || !user->op.isDpsInit(&use))
-        return false;
-      return startsOf(*user, plain)[use.getOperandNumber() - user->op.getNumDpsInputs()] != TypedAttr();
-    });
-  };
   for (const Nest &nest : all)
-    if (!isOnlyStart(nest))
+    if (!isOnlyStart(nest, all, /*readsFill=*/plain))
       nests.push_back(nest);
 }
 
@@ -109,8 +97,7 @@ void LaunchPlanner::finishLaunch(const StepGroup &group) {
   GpuLaunch launch = group.finish();
   if (!plain && !launch.unrolled)
     repeatCheapSteps(launch, plan.buffers);
-  bool joins = llvm::any_of(launch.steps, [](const GpuStep &step) { return step.kind == GpuStep::Join; });
-  if (launch.splits > 1 && joins)
+  if (launch.splits > 1 && launch.hasKind(GpuStep::Join))
     return splitLaunch(std::move(launch), group.getInner());
   plan.launches.push_back(std::move(launch));
 }
@@ -119,6 +106,7 @@ void LaunchPlanner::finishLaunch(const StepGroup &group) {
 void LaunchPlanner::splitLaunch(GpuLaunch launch, const SmallVector<bool> &isInner) {
   GpuLaunch second;
   second.processors = launch.processors;
+  second.combines = true;
   Access position;
   position.coefficients.assign(launch.sizes.size(), 0);
   int64_t stride = 1;
@@ -176,121 +164,6 @@ void LaunchPlanner::splitLaunch(GpuLaunch launch, const SmallVector<bool> &isInn
   chooseMapping(second, inner, plan.buffers, /*plain=*/false);
   plan.launches.push_back(std::move(launch));
   plan.launches.push_back(std::move(second));
-}
-
-/// Whether a step of the phase computes the buffer again.
-static bool isRepeated(const GpuLaunch &launch, unsigned buffer, unsigned phase) {
-  return llvm::any_of(launch.steps, [&](const GpuStep &step) {
-    return step.isRepeated && step.phase == phase && writeAccess(step, buffer);
-  });
-}
-
-/// A result goes to memory where it is one of the kernel, or read by other launches, or by a later loop that no longer
-/// has it in registers.
-void LaunchPlanner::chooseStores() {
-  SmallVector<bool> isLive(plan.buffers.size(), false);
-  for (auto [index, buffer] : llvm::enumerate(plan.buffers))
-    isLive[index] = buffer.kind == Buffer::Output;
-  for (GpuLaunch &launch : llvm::reverse(plan.launches)) {
-    SmallVector<bool> isRead(plan.buffers.size(), false);
-    SmallVector<bool> isLiveBefore = isLive;
-    bool isSplit = launch.splits > 1;
-    for (size_t i = launch.steps.size(); i-- > 0;) {
-      GpuStep &step = launch.steps[i];
-      linalg::LinalgOp op = step.op;
-      bool leavesPartials = !step.partials.empty() && !step.joinsPartials;
-      // The launch that goes on stores what belongs to groups.
-      bool isElsewhere =
-          leavesPartials || (isSplit && step.kind == GpuStep::Once &&
-                             llvm::any_of(launch.steps, [](const GpuStep &other) { return !other.partials.empty(); }));
-      step.stored.clear();
-      for (OpOperand &init : op.getDpsInitsMutable()) {
-        unsigned buffer = step.accesses[init.getOperandNumber()]->buffer;
-        bool isLost = !launch.unrolled && step.kind == GpuStep::Map &&
-                      llvm::any_of(ArrayRef(launch.steps).drop_front(i + 1), [&](const GpuStep &later) {
-                        return later.phase > step.phase && later.isInner() &&
-                               !isRepeated(launch, buffer, later.phase) &&
-                               llvm::any_of(later.accesses, [&](const std::optional<Access> &access) {
-                                 return access && access->buffer == buffer;
-                               });
-                      });
-        bool isLast = llvm::none_of(ArrayRef(launch.steps).drop_front(i + 1),
-                                    [&](const GpuStep &later) { return writeAccess(later, buffer) != nullptr; });
-        bool isMoved = step.kind == GpuStep::Sequence && llvm::any_of(launch.inner, [&](const GpuLevel &level) {
-                         return level.step(*step.accesses[init.getOperandNumber()]) != 0;
-                       });
-        step.stored.push_back(!isElsewhere && (isLost || isMoved || (isLast && isLive[buffer])));
-      }
-      for (OpOperand &operand : op->getOpOperands())
-        if (const auto &access = step.accesses[operand.getOperandNumber()]; access && step.readsMemory(operand))
-          isLiveBefore[access->buffer] = true;
-      if (!step.joinsPartials)
-        for (unsigned buffer : extractedBuffers(op, storage))
-          isLiveBefore[buffer] = true;
-    }
-    isLive = std::move(isLiveBefore);
-  }
-}
-
-/// Temporaries that no launch needs at the same time may lie in the same place.
-void LaunchPlanner::placeTemporaries() {
-  struct Temporary {
-    unsigned buffer;
-    /// Launches in whose order it is first and last needed.
-    unsigned first, last;
-    uint64_t bytes;
-  };
-  plan.scratchOffsets.assign(plan.buffers.size(), std::nullopt);
-  SmallVector<bool> isStored(plan.buffers.size(), false);
-  SmallVector<std::optional<Temporary>> needed(plan.buffers.size());
-  unsigned time = 0;
-  auto note = [&](unsigned buffer) {
-    const Buffer &of = plan.buffers[buffer];
-    auto bytes = llvm::alignTo<64>(static_cast<uint64_t>(of.size * elementBytes(of.element)));
-    if (!needed[buffer])
-      needed[buffer] = {buffer, time, time, bytes};
-    needed[buffer]->last = time;
-  };
-  for (const GpuLaunch &launch : plan.launches) {
-    time += launch.isBeside ? 0 : 1;
-    for (const GpuStep &step : launch.steps) {
-      linalg::LinalgOp op = step.op;
-      for (auto [init, stored] : llvm::zip(op.getDpsInitsMutable(), step.stored))
-        if (stored)
-          isStored[step.accesses[init.getOperandNumber()]->buffer] = true;
-      for (const Access &partial : step.partials)
-        isStored[partial.buffer] = true;
-      for (const std::optional<Access> &access : step.accesses)
-        if (access)
-          note(access->buffer);
-      for (const Access &partial : step.partials)
-        note(partial.buffer);
-      for (unsigned buffer : extractedBuffers(op, storage))
-        note(buffer);
-    }
-  }
-  // First fit, the largest first.
-  SmallVector<Temporary> temporaries, placed;
-  for (auto [index, buffer] : llvm::enumerate(plan.buffers))
-    if (buffer.kind == Buffer::Temporary && isStored[index] && buffer.size > 0)
-      temporaries.push_back(*needed[index]);
-  llvm::stable_sort(temporaries, [](const Temporary &a, const Temporary &b) { return a.bytes > b.bytes; });
-  for (const Temporary &temporary : temporaries) {
-    uint64_t offset = 0;
-    // By their offsets.
-    for (const Temporary &other : placed) {
-      uint64_t begin = *plan.scratchOffsets[other.buffer];
-      bool isTogether = temporary.first <= other.last && other.first <= temporary.last;
-      if (isTogether && offset + temporary.bytes > begin)
-        offset = std::max(offset, begin + other.bytes);
-    }
-    plan.scratchOffsets[temporary.buffer] = offset;
-    plan.scratchBytes = std::max(plan.scratchBytes, offset + temporary.bytes);
-    auto behind = llvm::upper_bound(placed, offset, [&](uint64_t value, const Temporary &other) {
-      return value < *plan.scratchOffsets[other.buffer];
-    });
-    placed.insert(behind, temporary);
-  }
 }
 
 GpuKernelPlan planLaunches(Block &block, const Storage &storage, int64_t processors, bool plain) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A kernel as launches on a GPU: which operations share a launch, and what each of its threads does. Plain data,
-// decided here and written out in GpuEmission.
+// A kernel as launches on a GPU: which operations share a launch, and what each of its threads does. Decided here,
+// shown in the IR by GpuLaunchAttributes, and written out in GpuEmission.
 //
 // A launch has outer dimensions, whose iterations are independent of each other ("groups"), and inner ones, along which
 // values are joined:
@@ -49,10 +49,14 @@ struct GpuStep {
   llvm::SmallVector<std::optional<Access>, 6> accesses;
   /// One a result: the value that it is joined into, where that is the same everywhere; else null.
   llvm::SmallVector<mlir::TypedAttr, 2> starts;
+  /// Results begin with what fills have written to memory, and not with the values themselves.
+  bool readsFill = false;
   /// One a result: whether it goes to memory.
   llvm::SmallVector<bool, 2> stored;
   /// What the step needs is known after the loops of all phases before its own.
   unsigned phase = 0;
+  /// Operands that come through squares of shared memory.
+  llvm::SmallVector<unsigned, 2> staged;
   /// An earlier phase has computed the same: once more is cheaper than to bring the values through memory.
   bool isRepeated = false;
   /// Join: one a result. The launch ends with partial results, which lie there; or, with `joinsPartials`, reads them.
@@ -60,10 +64,23 @@ struct GpuStep {
   bool joinsPartials = false;
 
   bool isInner() const { return kind != Once; }
+  bool leavesPartials() const { return !partials.empty() && !joinsPartials; }
   /// Whether the step needs the elements of an operand.
   bool readsMemory(mlir::OpOperand &operand) const;
   /// The operation of the body that joins an iteration with the result so far; null where there is none.
   mlir::Operation *joinOf(unsigned result) const;
+};
+
+/// Blocks compute squares, of an outer level along which operands lie that neighbouring threads would read far apart,
+/// and of the last one, and bring those operands through shared memory.
+struct GpuSquares {
+  unsigned across = 0;
+  int64_t side = squareSize;
+  /// Elements behind each row in shared memory, so that those of a column lie in different banks.
+  int64_t padding = 1;
+
+  /// Elements in shared memory.
+  int64_t places() const { return side * (side + padding); }
 };
 
 struct GpuLaunch {
@@ -87,11 +104,13 @@ struct GpuLaunch {
   int64_t lanes = 1, groups = 1;
   /// Blocks among which the inner iterations of a group are divided.
   int64_t splits = 1;
-  /// An outer level along which operands lie that neighbouring threads would read far apart: blocks compute squares of
-  /// it and of the fast level, and bring those operands through shared memory.
-  std::optional<unsigned> across;
+  /// The launch joins what those of the launch before it have left in memory: its inner level are the splits.
+  bool combines = false;
+  std::optional<GpuSquares> squares;
   /// Each thread's inner iterations are written out, so that their values stay in registers from phase to phase.
   bool unrolled = false;
+  /// One a phase, or none: units whose loads a thread has under way at once, where its iterations are a loop.
+  llvm::SmallVector<int64_t, 4> ahead;
   /// Numbers beyond 32 bits occur.
   bool isLarge = false;
 
@@ -111,11 +130,13 @@ struct GpuLaunch {
   int64_t rounds() const { return (unitsPerSplit() + lanes - 1) / lanes; }
   /// What a thread computes at once of values of a group.
   int64_t groupWidth() const { return innerFast ? 1 : width; }
-  /// Whether an operand is one that squares are made for.
-  bool isTurned(const Access &access) const {
-    return across && outer[*across].step(access) == 1 && std::abs(outer.back().step(access)) >= turnedDistance;
+  unsigned lastPhase() const;
+  int64_t aheadOf(unsigned phase) const { return ahead.empty() ? 1 : ahead[phase]; }
+  /// Blocks that compute all groups, with all splits.
+  int64_t blocksNeeded() const;
+  bool hasKind(GpuStep::Kind kind) const {
+    return llvm::any_of(steps, [&](const GpuStep &step) { return step.kind == kind; });
   }
-  static constexpr int64_t turnedDistance = 16;
 };
 
 /// All launches of a kernel in order.
@@ -126,6 +147,9 @@ struct GpuKernelPlan {
   /// Where temporaries lie in the scratch memory; none for those that never get there.
   std::vector<std::optional<uint64_t>> scratchOffsets;
   uint64_t scratchBytes = 0;
+
+  /// Whether elements of a buffer are read from memory: it is no value that is the same everywhere, and gets a place.
+  bool isInMemory(unsigned buffer) const;
 };
 
 /// Threads on a multiprocessor that keep the memory busy.
@@ -150,6 +174,30 @@ void repeatCheapSteps(GpuLaunch &launch, llvm::ArrayRef<Buffer> buffers);
 
 /// Lets launches that follow each other run at the same time where none needs another, as the parts of a concatenation.
 void putSideBySide(GpuKernelPlan &plan, const Storage &storage);
+
+/// Whether a launch may run beside others that follow each other.
+bool mayRunBeside(llvm::ArrayRef<GpuLaunch> others, const GpuLaunch &launch, const Storage &storage);
+
+/// Whether an operand is one that the launch's squares are made for: neighbouring threads would read it far apart, and
+/// it lies along the level across.
+bool isTurned(const GpuLaunch &launch, const Access &access);
+
+/// Decides which operands come through shared memory, and how many loads are under way at once. Expects memory to have
+/// been assigned.
+void chooseLoads(GpuKernelPlan &plan);
+
+/// Decides which results go to memory: those that are needed where nothing else has them.
+void chooseStores(GpuKernelPlan &plan, const Storage &storage);
+
+/// Whether it is another launch that stores what a step computes: the one that joins partial results.
+bool isStoredElsewhere(const GpuLaunch &launch, const GpuStep &step);
+
+/// Assigns scratch memory to all that goes to memory of the kernel's own. Temporaries that no launch needs at the same
+/// time may lie in the same place.
+void placeTemporaries(GpuKernelPlan &plan, const Storage &storage);
+
+/// Whether an address or a number of an iteration needs more than 32 bits.
+bool needsWideNumbers(const GpuLaunch &launch);
 
 } // namespace cleave
 

@@ -5,6 +5,8 @@
 
 #include "passes/codegen/GpuLaunches.h"
 
+#include "passes/codegen/GpuLimits.h"
+
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
@@ -15,7 +17,7 @@ namespace {
 
 /// Threads that keep a multiprocessor busy.
 constexpr int64_t threadsPerProcessor = 512;
-constexpr int64_t warpThreads = 32, usualBlock = 256, largestBlock = 1024;
+constexpr int64_t usualBlock = 256;
 /// Bytes that a thread loads at once, at most.
 constexpr int64_t vectorBytes = 16;
 /// Inner iterations of a thread that may be written out, values of theirs that it may keep in registers from phase to
@@ -57,13 +59,7 @@ bool canJoin(ArrayRef<GpuStep> steps, const GpuLevel &outer, const GpuLevel &inn
   return possible;
 }
 
-static bool hasSequence(const GpuLaunch &launch) {
-  return llvm::any_of(launch.steps, [](const GpuStep &step) { return step.kind == GpuStep::Sequence; });
-}
-
-static bool hasJoin(const GpuLaunch &launch) {
-  return llvm::any_of(launch.steps, [](const GpuStep &step) { return step.kind == GpuStep::Join; });
-}
+static bool hasSequence(const GpuLaunch &launch) { return launch.hasKind(GpuStep::Sequence); }
 
 //===-- levels ------------------------------------------------------------------------------------------------===//
 
@@ -234,7 +230,7 @@ static void chooseLanesOfRows(GpuLaunch &launch) {
     launch.lanes = std::min(usualBlock, roundUp(units, warpThreads));
     return;
   }
-  for (int64_t block : {usualBlock, 2 * usualBlock, largestBlock}) {
+  for (int64_t block : {usualBlock, 2 * usualBlock, mostThreads}) {
     int64_t rounds = llvm::divideCeil(units, block);
     launch.lanes = roundUp(llvm::divideCeil(units, rounds), warpThreads);
     if (fits(2 * rounds))
@@ -275,10 +271,9 @@ static bool overwritesWhatItReads(const GpuLaunch &launch) {
 static void chooseSplits(GpuLaunch &launch) {
   launch.splits = 1;
   int64_t blocks = llvm::divideCeil(launch.outerUnits(), launch.groups), units = launch.innerUnits();
-  bool joinsPartials = llvm::any_of(launch.steps, [](const GpuStep &step) { return step.joinsPartials; });
-  if (launch.inner.empty() || hasSequence(launch) || !isOnePhase(launch) || joinsPartials)
+  if (launch.inner.empty() || hasSequence(launch) || !isOnePhase(launch) || launch.combines)
     return;
-  if (!hasJoin(launch)) {
+  if (!launch.hasKind(GpuStep::Join)) {
     if (!overwritesWhatItReads(launch) && blocks < 8 * launch.processors)
       launch.splits = std::min<int64_t>(llvm::divideCeil(units, launch.lanes * 4), 8 * launch.processors / blocks);
     launch.splits = llvm::divideCeil(units, launch.unitsPerSplit());
@@ -297,9 +292,8 @@ static void chooseSplits(GpuLaunch &launch) {
 static void chooseRagged(GpuLaunch &launch, ArrayRef<Buffer> buffers) {
   constexpr int64_t worthwhile = 8;
   int64_t width = widestOf(launch, buffers);
-  bool joinsPartials = llvm::any_of(launch.steps, [](const GpuStep &step) { return step.joinsPartials; });
   if (!launch.innerFast || launch.inner.size() != 1 || launch.unrolled || launch.width != 1 || width == 1 ||
-      joinsPartials || launch.innerSize < worthwhile * warpThreads * width)
+      launch.combines || launch.innerSize < worthwhile * warpThreads * width)
     return;
   launch.ragged = raggedAccess(launch, buffers);
   if (!launch.ragged)
@@ -312,33 +306,29 @@ static void chooseRagged(GpuLaunch &launch, ArrayRef<Buffer> buffers) {
 
 /// Finds a level along which an operand lies that the fast level reads far apart.
 static void chooseSquares(GpuLaunch &launch) {
-  launch.across.reset();
+  launch.squares.reset();
   if (!launch.inner.empty() || launch.outer.size() < 2 || launch.outer.back().size < warpThreads / 2)
     return;
-  for (unsigned level = 0; level + 1 < launch.outer.size() && !launch.across; ++level) {
+  for (unsigned level = 0; level + 1 < launch.outer.size() && !launch.squares; ++level) {
     if (launch.outer[level].size < warpThreads / 2)
       continue;
-    launch.across = level;
+    launch.squares.emplace();
+    launch.squares->across = level;
     bool isWanted = false;
     forEachAccess(launch.steps, [&](const GpuStep &, const Access &access, bool isResult) {
-      isWanted |= !isResult && launch.isTurned(access);
+      isWanted |= !isResult && isTurned(launch, access);
     });
     if (!isWanted)
-      launch.across.reset();
+      launch.squares.reset();
   }
-  if (!launch.across)
+  if (!launch.squares)
     return;
-  int64_t blocks = 1;
-  for (auto [number, level] : llvm::enumerate(launch.outer))
-    blocks *= number == *launch.across || number + 1 == launch.outer.size() ? llvm::divideCeil(level.size, squareSize)
-                                                                            : level.size;
   launch.width = 1;
   launch.groups = launch.threads = usualBlock;
-  launch.blocks = blocks;
+  launch.blocks = launch.blocksNeeded();
 }
 
-/// Whether an address or a number of an iteration needs more than 32 bits.
-static bool needsWideNumbers(const GpuLaunch &launch) {
+bool needsWideNumbers(const GpuLaunch &launch) {
   constexpr int64_t most = int64_t(1) << 31;
   if (launch.outerSize >= most || launch.innerSize >= most || launch.blocks * launch.threads >= most)
     return true;
@@ -356,6 +346,7 @@ void chooseMapping(GpuLaunch &launch, ArrayRef<bool> isInner, ArrayRef<Buffer> b
   chooseLevels(launch, isInner, plain);
   launch.width = launch.lanes = launch.splits = 1;
   launch.ragged.reset();
+  launch.squares.reset();
   launch.groups = usualBlock / 2;
   if (!plain) {
     chooseWidth(launch, buffers);
@@ -374,7 +365,7 @@ void chooseMapping(GpuLaunch &launch, ArrayRef<bool> isInner, ArrayRef<Buffer> b
   if (!plain)
     chooseRagged(launch, buffers);
   launch.threads = launch.lanes * launch.groups;
-  launch.blocks = llvm::divideCeil(launch.outerUnits(), launch.groups) * launch.splits;
+  launch.blocks = launch.blocksNeeded();
   if (!plain)
     chooseSquares(launch);
   launch.isLarge = needsWideNumbers(launch);

@@ -87,21 +87,28 @@ static bool areIndependent(const Footprint &first, const Footprint &second, cons
 }
 
 /// Whether blocks of the launch may be of any size: no thread waits for another.
-static bool isFree(const GpuLaunch &launch) { return launch.lanes == 1 && !launch.across; }
+static bool isFree(const GpuLaunch &launch) { return launch.lanes == 1 && !launch.squares; }
+
+bool mayRunBeside(ArrayRef<GpuLaunch> others, const GpuLaunch &launch, const Storage &storage) {
+  Footprint footprint = footprintOf(launch, storage);
+  return isFree(launch) && llvm::all_of(others, [&](const GpuLaunch &other) {
+           return isFree(other) && areIndependent(footprintOf(other, storage), footprint, storage);
+         });
+}
 
 void putSideBySide(GpuKernelPlan &plan, const Storage &storage) {
   std::vector<Footprint> run;
   GpuLaunch *before = nullptr;
   for (GpuLaunch &launch : plan.launches) {
     Footprint footprint = footprintOf(launch, storage);
-    constexpr int64_t mostBlocks = int64_t(1) << 30;
+    constexpr int64_t mostBlocksTogether = int64_t(1) << 30;
     bool fits = before && isFree(*before) && isFree(launch) && run.size() < mostNeighbours &&
-                before->blocks + launch.blocks < mostBlocks &&
+                before->blocks + launch.blocks < mostBlocksTogether &&
                 llvm::all_of(run, [&](const Footprint &other) { return areIndependent(other, footprint, storage); });
     if (fits) {
       launch.isBeside = true;
       launch.groups = launch.threads = before->threads;
-      launch.blocks = llvm::divideCeil(launch.outerUnits(), launch.groups) * launch.splits;
+      launch.blocks = launch.blocksNeeded();
     } else {
       run.clear();
     }

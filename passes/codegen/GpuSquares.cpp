@@ -11,10 +11,17 @@ using namespace mlir;
 
 namespace cleave {
 
-/// A thread's elements in a square of squareSize by squareSize: how many, and how far apart.
-static constexpr int64_t squareRounds = 4, squareStep = squareSize / squareRounds;
+/// Calls `visit` with a thread's places along one side of the square, so that all threads together have all of the
+/// other.
+void LaunchEmitter::forEachInSquare(Value first, llvm::function_ref<void(Value)> visit) {
+  int64_t side = launch.squares->side, step = launch.threads / side;
+  NumberBuilder small(builder, 32);
+  for (int64_t place = 0; place < side; place += step)
+    visit(small.add(first, place));
+}
 
 void LaunchEmitter::emitSquares() {
+  const GpuSquares &squares = *launch.squares;
   NumberBuilder small(builder, 32);
   Value thread = NVVM::ThreadIdXOp::create(builder, location, builder.getI32Type());
   // The block's place: squares along the fast level, then across, then the other levels.
@@ -25,30 +32,19 @@ void LaunchEmitter::emitSquares() {
     return !index || !launch.isLarge ? index
                                      : arith::ExtUIOp::create(builder, location, n.getType(), index).getResult();
   };
-  firstColumn = n.mul(next(llvm::divideCeil(launch.outer.back().size, squareSize)), squareSize);
-  firstRow = n.mul(next(llvm::divideCeil(launch.outer[*launch.across].size, squareSize)), squareSize);
+  firstColumn = n.mul(next(llvm::divideCeil(launch.outer.back().size, squares.side)), squares.side);
+  firstRow = n.mul(next(llvm::divideCeil(launch.outer[squares.across].size, squares.side)), squares.side);
   outerIndices.assign(launch.outer.size(), Value());
   for (size_t i = launch.outer.size() - 1; i-- > 0;)
-    if (i != *launch.across)
+    if (i != squares.across)
       outerIndices[i] = next(launch.outer[i].size);
-  for (const GpuStep &step : launch.steps) {
-    linalg::LinalgOp op = step.op;
-    for (OpOperand *operand : op.getDpsInputOperands()) {
-      const auto &access = step.accesses[operand->getOperandNumber()];
-      auto isSame = [&](const Turned &other) {
-        return other.access.buffer == access->buffer && other.access.offset == access->offset &&
-               other.access.coefficients == access->coefficients;
-      };
-      if (!access || !bases[access->buffer] || !launch.isTurned(*access) || llvm::any_of(turned, isSame))
-        continue;
-      // A column more than needed, so that a column of the square lies in different banks.
-      constexpr int64_t places = squareSize * (squareSize + 1);
-      // Those for which there is no room are read where they lie.
-      if (Type element = plan.buffers[access->buffer].element; shared.hasRoom(element, places))
-        turned.push_back({*access, shared.make(element, places), {}});
+  for (const GpuStep &step : launch.steps)
+    for (unsigned operand : step.staged) {
+      const Access &access = *step.accesses[operand];
+      if (llvm::none_of(turned, [&](const Turned &other) { return other.access == access; }))
+        turned.push_back({access, shared.make(plan.buffers[access.buffer].element, squares.places()), {}});
     }
-  }
-  Value x = small.rem(thread, squareSize), y = small.div(thread, squareSize);
+  Value x = small.rem(thread, squares.side), y = small.div(thread, squares.side);
   fillSquares(x, y);
   shared.wait();
   computeSquares(x, y);
@@ -61,35 +57,35 @@ Value LaunchEmitter::enterSquare(Value column, Value row) {
         launch.isLarge ? arith::ExtUIOp::create(builder, location, n.getType(), inSquare).getResult() : inSquare;
     outerIndices[level] = n.add(first, wide);
     int64_t size = launch.outer[level].size;
-    return size % squareSize == 0 ? Value() : n.less(outerIndices[level], n.constant(size));
+    return size % launch.squares->side == 0 ? Value() : n.less(outerIndices[level], n.constant(size));
   };
   Value isColumn = place(launch.outer.size() - 1, firstColumn, column);
-  return both(isColumn, place(*launch.across, firstRow, row));
+  return both(isColumn, place(launch.squares->across, firstRow, row));
+}
+
+/// The element at a place in shared memory, which has a row for each column of the square.
+Value LaunchEmitter::placeInSquare(Value column, Value row) {
+  NumberBuilder small(builder, 32);
+  return small.add(small.mul(column, launch.squares->side + launch.squares->padding), row);
 }
 
 /// Neighbouring threads read along the level across.
 void LaunchEmitter::fillSquares(Value x, Value y) {
-  NumberBuilder small(builder, 32);
-  for (int64_t round = 0; round < squareRounds; ++round) {
-    Value column = small.add(y, round * squareStep);
+  forEachInSquare(y, [&](Value column) {
     Value isValid = enterSquare(column, x);
     onlyIf(isValid, [&] {
       for (Turned &each : turned)
-        shared.store(each.base, small.add(small.mul(column, squareSize + 1), x),
-                     loadElements(each.access, nullptr, 1)[0]);
+        shared.store(each.base, placeInSquare(column, x), loadElements(each.access, nullptr, 1)[0]);
     });
-  }
+  });
 }
 
 void LaunchEmitter::computeSquares(Value x, Value y) {
-  NumberBuilder small(builder, 32);
-  for (int64_t round = 0; round < squareRounds; ++round) {
-    Value row = small.add(y, round * squareStep);
+  forEachInSquare(y, [&](Value row) {
     Value isValid = enterSquare(x, row);
     onlyIf(isValid, [&] {
       for (Turned &each : turned)
-        each.element = shared.load(each.base, small.add(small.mul(x, squareSize + 1), row),
-                                   plan.buffers[each.access.buffer].element);
+        each.element = shared.load(each.base, placeInSquare(x, row), plan.buffers[each.access.buffer].element);
       groupValues.clear();
       for (const GpuStep &step : launch.steps)
         emitStep(step, nullptr, nullptr);
@@ -97,7 +93,7 @@ void LaunchEmitter::computeSquares(Value x, Value y) {
         storeElements(access, nullptr, values);
       pendingStores.clear();
     });
-  }
+  });
 }
 
 } // namespace cleave

@@ -71,8 +71,7 @@ Elements LaunchEmitter::operandElements(const GpuStep &step, unsigned operand, c
       return found->second;
   }
   for (const Turned &each : turned)
-    if (each.access.buffer == access->buffer && each.access.offset == access->offset &&
-        each.access.coefficients == access->coefficients)
+    if (each.access == *access)
       return {each.element};
   loaded.insert(access->buffer);
   return loadElements(*access, round, count);

@@ -34,7 +34,9 @@ static bool movesAlongReduction(const Nest &nest, OpOperand &init) {
   return false;
 }
 
-static GpuStep::Kind reductionKind(const Nest &nest) {
+GpuStep::Kind kindOf(const Nest &nest, bool hasInner) {
+  if (!hasReduction(nest))
+    return hasInner ? GpuStep::Map : GpuStep::Once;
   linalg::LinalgOp op = nest.op;
   for (auto [i, init] : llvm::enumerate(op.getDpsInitsMutable()))
     if (movesAlongReduction(nest, init) || !joinIn(op, i) || !arith::getNeutralElement(joinIn(op, i)))
@@ -48,14 +50,28 @@ TypedAttr splatOf(Value tensor) {
   return constant ? constant.getValue() : TypedAttr();
 }
 
-SmallVector<TypedAttr, 2> startsOf(const Nest &nest, bool plain) {
+SmallVector<TypedAttr, 2> startsOf(const Nest &nest, bool readsFill) {
   linalg::LinalgOp op = nest.op;
   SmallVector<TypedAttr, 2> starts;
   for (OpOperand &init : op.getDpsInitsMutable()) {
     bool isRead = op.payloadUsesValueFromOperand(&init);
-    starts.push_back(isRead && !plain && !movesAlongReduction(nest, init) ? splatOf(init.get()) : TypedAttr());
+    starts.push_back(isRead && !readsFill && !movesAlongReduction(nest, init) ? splatOf(init.get()) : TypedAttr());
   }
   return starts;
+}
+
+bool isOnlyStart(const Nest &nest, ArrayRef<Nest> all, bool readsFill) {
+  linalg::LinalgOp op = nest.op;
+  auto fill = dyn_cast<linalg::FillOp>(op.getOperation());
+  if (!fill || readsFill || !splatOf(fill.getResult(0)))
+    return false;
+  return llvm::all_of(fill.getResult(0).getUses(), [&](OpOperand &use) {
+    auto user = llvm::find_if(all, [&](const Nest &other) { return linalg::LinalgOp(other.op) == use.getOwner(); });
+    if (user == all.end() || !linalg::LinalgOp(user->op).isDpsInit(&use))
+      return false;
+    linalg::LinalgOp reader = user->op;
+    return startsOf(*user, readsFill)[use.getOperandNumber() - reader.getNumDpsInputs()] != TypedAttr();
+  });
 }
 
 SmallVector<unsigned> extractedBuffers(linalg::LinalgOp op, const Storage &storage) {
@@ -72,6 +88,25 @@ bool GpuStep::readsMemory(OpOperand &operand) const {
   if (!self.isDpsInit(&operand))
     return !joinsPartials && !self.getMatchingBlockArgument(&operand).use_empty();
   return self.payloadUsesValueFromOperand(&operand) && !starts[operand.getOperandNumber() - self.getNumDpsInputs()];
+}
+
+//===-- launches ----------------------------------------------------------------------------------------------===//
+
+unsigned GpuLaunch::lastPhase() const {
+  unsigned last = 0;
+  for (const GpuStep &step : steps)
+    last = std::max(last, step.phase);
+  return last;
+}
+
+int64_t GpuLaunch::blocksNeeded() const {
+  if (!squares)
+    return llvm::divideCeil(outerUnits(), groups) * splits;
+  int64_t blocks = 1;
+  for (auto [number, level] : llvm::enumerate(outer))
+    blocks *= number == squares->across || number + 1 == outer.size() ? llvm::divideCeil(level.size, squares->side)
+                                                                      : level.size;
+  return blocks;
 }
 
 //===-- groups of steps ---------------------------------------------------------------------------------------===//
@@ -110,7 +145,8 @@ const Access *writeAccess(const GpuStep &step, unsigned buffer) {
 bool StepGroup::tryAdd(const Nest &nest) {
   GpuStep step;
   step.op = nest.op;
-  step.starts = startsOf(nest, plain);
+  step.readsFill = plain;
+  step.starts = startsOf(nest, step.readsFill);
   step.dims.assign(nest.sizes.size(), std::nullopt);
   if (!linkLoops(nest, step))
     return false;
@@ -124,7 +160,7 @@ bool StepGroup::tryAdd(const Nest &nest) {
       if (step.dims[loop])
         step.accesses.back()->coefficients[*step.dims[loop]] = access->coefficients[loop];
   }
-  step.kind = hasReduction(nest) ? reductionKind(nest) : GpuStep::Map;
+  step.kind = kindOf(nest, /*hasInner=*/true);
   if (!writesSafely(step))
     return false;
   reductions.emplace_back(launch.sizes.size(), false);
@@ -293,21 +329,25 @@ bool StepGroup::classify() {
   return !hasSequence || llvm::count_if(launch.steps, [](const GpuStep &step) { return step.isInner(); }) == 1;
 }
 
+std::optional<unsigned> firstPhaseAfter(const GpuStep &earlier, const GpuStep &step) {
+  bool after = false, before = false;
+  for (const std::optional<Access> &access : step.accesses)
+    after |= access && writeAccess(earlier, access->buffer);
+  for (const std::optional<Access> &access : earlier.accesses)
+    before |= access && writeAccess(step, access->buffer);
+  if (!after && !before)
+    return std::nullopt;
+  // Values of the group are there after a loop that joins them, and are written before the loop of their phase.
+  bool isNext = earlier.isInner() && (step.kind == GpuStep::Once || (after && earlier.kind != GpuStep::Map));
+  return earlier.phase + (isNext ? 1 : 0);
+}
+
 /// A step runs as early as what it reads is there, and what it writes nobody needs any more.
 bool StepGroup::choosePhases() {
   for (auto [i, step] : llvm::enumerate(launch.steps)) {
     step.phase = 0;
     for (auto [j, earlier] : llvm::enumerate(ArrayRef(launch.steps).take_front(i))) {
-      bool after = false, before = false;
-      for (const std::optional<Access> &access : step.accesses)
-        after |= access && writeAccess(earlier, access->buffer);
-      for (const std::optional<Access> &access : earlier.accesses)
-        before |= access && writeAccess(step, access->buffer);
-      if (!after && !before)
-        continue;
-      // Values of the group are there after a loop that joins them, and are written before the loop of their phase.
-      bool isNext = earlier.isInner() && (step.kind == GpuStep::Once || (after && earlier.kind != GpuStep::Map));
-      step.phase = std::max(step.phase, earlier.phase + (isNext ? 1 : 0));
+      step.phase = std::max(step.phase, firstPhaseAfter(earlier, step).value_or(0));
     }
   }
   return true;

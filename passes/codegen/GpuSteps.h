@@ -13,13 +13,23 @@ namespace cleave {
 mlir::TypedAttr splatOf(mlir::Value tensor);
 
 /// What the results of a nest begin with, as GpuStep::starts.
-llvm::SmallVector<mlir::TypedAttr, 2> startsOf(const Nest &nest, bool plain);
+llvm::SmallVector<mlir::TypedAttr, 2> startsOf(const Nest &nest, bool readsFill);
+
+/// Whether a nest is nothing but a fill whose value all nests that read it begin with.
+bool isOnlyStart(const Nest &nest, llvm::ArrayRef<Nest> all, bool readsFill);
+
+/// What a step of the nest is, with or without inner dimensions.
+GpuStep::Kind kindOf(const Nest &nest, bool hasInner);
 
 /// Buffers that the body of an operation reads at indices of its own.
 llvm::SmallVector<unsigned> extractedBuffers(mlir::linalg::LinalgOp op, const Storage &storage);
 
 /// Where a step writes a buffer; null where it does not.
 const Access *writeAccess(const GpuStep &step, unsigned buffer);
+
+/// The first phase in which a step may run that comes after another one in its launch; none where neither writes what
+/// the other reads or writes.
+std::optional<unsigned> firstPhaseAfter(const GpuStep &earlier, const GpuStep &step);
 
 /// Steps that may share a launch, and their dimensions.
 class StepGroup {

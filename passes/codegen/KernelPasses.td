@@ -340,15 +340,80 @@ def CompileNativeKernelsPass : Pass<"codegen-compile-native-kernels", "::mlir::M
   let dependentDialects = ["::cleave::plan::PlanDialect"];
 }
 
-def CompileGpuKernelsPass : Pass<"codegen-compile-gpu-kernels", "::mlir::ModuleOp"> {
-  let summary = "Compile kernels for GPUs to PTX";
+def ChooseGpuLaunchesPass : Pass<"codegen-choose-gpu-launches", "::mlir::ModuleOp"> {
+  let summary = "Decide the launches of kernels for GPUs";
   let description = [{
-    All `plan.native_kernel`s of the driver `cuda` become one `plan.object` of PTX; each learns its launches and scratch
-    memory. Blocks and threads are for as many multiprocessors as the largest GPU of the module's `dist.machine` has.
+    Each `plan.native_kernel` of the driver `cuda` gets, beside its operators, `loops`: the same as linalg operations on
+    signless integers, with elementwise ones joined, sums of everything divided by rows, and copies where a tensor cannot
+    lie where it is wanted. Operations share a launch where each of its threads needs only what it has computed itself or
+    with its group; each has a `#plan.gpu_step` for each launch and phase in which it runs, and the kernel a
+    `#plan.gpu_mapping` for each launch: blocks, threads, what a thread takes at once and keeps in registers. Blocks and
+    threads are for as many multiprocessors as the largest GPU of the module's `dist.machine` has.
+    [Why so](../rationale/kernels-for-gpus.md).
 
     Before:
     ```mlir
-    plan.native_kernel @native.softmax.0 attributes {driver = "cuda"} { … }
+    plan.native_kernel @native.relu.0 attributes {driver = "cuda"} {
+    ^bb0(%x: tensor<1000xf32>):
+      %0 = dfg.relu %x : (tensor<1000xf32>) -> tensor<1000xf32>
+      plan.yield %0 : tensor<1000xf32>
+    }
+    ```
+    After:
+    ```mlir
+    plan.native_kernel @native.relu.0 attributes {driver = "cuda",
+        mappings = [#plan.gpu_mapping<outer = [1000], blocks = 8, groups = 128>]} { … } loops {
+    ^bb0(%x: tensor<1000xf32>):
+      %e = tensor.empty() : tensor<1000xf32>
+      %0 = linalg.generic {…, plan.steps = [#plan.gpu_step<launch = 0, outer = [<0>], stores = [0]>]} ins(%x) outs(%e) { … }
+      plan.yield %0 : tensor<1000xf32>
+    }
+    ```
+    Requires: `plan.native_kernel`s as `codegen-outline-native-kernels` makes them.
+    Guarantees: `loops` computes what the body does, and its attributes describe launches that do (or
+    `codegen-compile-gpu-kernels` fails).
+  }];
+  let options = [
+    Option<"reference", "reference", "bool", "false", "every operation by itself, one thread an element">,
+    Option<"threads", "threads", "unsigned", "2", "threads that decide">];
+  let dependentDialects = ["::cleave::plan::PlanDialect", "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+                           "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::tensor::TensorDialect"];
+}
+
+def WriteGpuLaunchesPass : Pass<"codegen-write-gpu-launches", "::mlir::ModuleOp"> {
+  let summary = "Show the functions that launches on GPUs are written as";
+  let description = [{
+    For people and tests, in the place of `codegen-compile-gpu-kernels`, which compiles the same functions: each launch
+    becomes a function of the module that all its threads run. Launches beside each other are one function.
+
+    Before:
+    ```mlir
+    plan.native_kernel @native.relu.0 attributes {driver = "cuda",
+        mappings = [#plan.gpu_mapping<outer = [1000], blocks = 8, groups = 128>]} { … } loops { … }
+    ```
+    After:
+    ```mlir
+    plan.native_kernel @native.relu.0 attributes {driver = "cuda"} { … }
+    llvm.func @native.relu.0.launch_0(%x: !llvm.ptr<1>, %y: !llvm.ptr<1>) attributes {nvvm.kernel, nvvm.reqntid = array<i32: 128>} { … }
+    ```
+    Requires: `loops` as `codegen-choose-gpu-launches` makes them.
+    Guarantees: no kernel of the driver `cuda` has `loops`.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect",
+                           "::mlir::NVVM::NVVMDialect", "::mlir::scf::SCFDialect"];
+}
+
+def CompileGpuKernelsPass : Pass<"codegen-compile-gpu-kernels", "::mlir::ModuleOp"> {
+  let summary = "Compile kernels for GPUs to PTX";
+  let description = [{
+    All `plan.native_kernel`s of the driver `cuda` become one `plan.object` of PTX, as their `loops` and `mappings` say; each
+    learns its launches and scratch memory. Launches that compute something else than the operations mean are refused.
+
+    Before:
+    ```mlir
+    plan.native_kernel @native.softmax.0 attributes {driver = "cuda", mappings = [#plan.gpu_mapping<outer = [128],
+        inner = [1024], blocks = 128, lanes = 256, along = inner, width = 4, unrolled = true>]} { … } loops { … }
     ```
     After:
     ```mlir
@@ -358,11 +423,10 @@ def CompileGpuKernelsPass : Pass<"codegen-compile-gpu-kernels", "::mlir::ModuleO
     ```
     Functions such as `exp` come from CUDA's libdevice, which is found where the toolkit was when Cleave was built, or in
     CUDA_PATH. Where the driver `null` stands for all GPUs the text is empty: nothing will run it.
-    Requires: `plan.native_kernel`s as `codegen-outline-native-kernels` makes them.
+    Requires: `loops` as `codegen-choose-gpu-launches` makes them.
     Guarantees: every kernel of the driver `cuda` refers to the object and names its launches, in order.
   }];
   let options = [
-    Option<"reference", "reference", "bool", "false", "every operation by itself, one thread an element">,
     Option<"threads", "threads", "unsigned", "2", "threads that compile">,
     Option<"chip", "chip", "std::string", "\"\"",
            "the oldest GPU that the code has to run on, as sm_90; empty: the oldest of the module's devices">];

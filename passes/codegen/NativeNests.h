@@ -22,6 +22,8 @@ struct Access {
   int64_t offset = 0;
   /// One a loop of the operation.
   llvm::SmallVector<int64_t, 6> coefficients;
+
+  bool operator==(const Access &) const = default;
 };
 
 /// Transposed memory is walked in squares of this size.

@@ -43,7 +43,8 @@ void buildCodegenPipeline(OpPassManager &manager, const CodegenOptions &options)
   manager.addPass(createOutlineNativeKernelsPass());
   // Views of values that nobody reads.
   manager.nest<dist::ProgramOp>().addPass(createCSEPass());
-  // Last before compilation: other passes know kernels by their operators.
+  // Last before compilation: other passes know kernels by their operators. Loops are decided where they are written
+  // next, so that no module has those of all kernels for long.
   ChooseNativeLoopsPassOptions loops;
   loops.reference = options.reference;
   loops.threads = options.threads;
@@ -52,8 +53,11 @@ void buildCodegenPipeline(OpPassManager &manager, const CodegenOptions &options)
   compile.reference = options.reference;
   compile.threads = options.threads;
   manager.addPass(createCompileNativeKernelsPass(compile));
+  ChooseGpuLaunchesPassOptions launches;
+  launches.reference = options.reference;
+  launches.threads = options.threads;
+  manager.addPass(createChooseGpuLaunchesPass(launches));
   CompileGpuKernelsPassOptions compileGpu;
-  compileGpu.reference = options.reference;
   compileGpu.threads = options.threads;
   manager.addPass(createCompileGpuKernelsPass(compileGpu));
 }

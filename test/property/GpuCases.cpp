@@ -20,7 +20,7 @@ namespace cleave::test {
 
 GpuKernels::GpuKernels(const std::string &text, const GpuOptions &options, const Overwrites &overwrites) {
   MLIRContext context;
-  context.loadDialect<dfg::DfgDialect>();
+  loadKernelDialects(context);
   OwningOpRef<ModuleOp> graphs = parseSourceString<ModuleOp>(text, &context);
   if (!graphs) {
     ADD_FAILURE() << "the graphs do not parse:\n" << text;
@@ -28,10 +28,14 @@ GpuKernels::GpuKernels(const std::string &text, const GpuOptions &options, const
   }
   std::vector<GpuKernelSource> sources;
   for (auto graph : graphs->getOps<dfg::GraphOp>())
-    sources.push_back({graph.getSymName().str(), &graph.getBody(), {overwrites.begin(), overwrites.end()}});
+    sources.push_back({graph.getSymName().str(), kernelOf(graph), {overwrites.begin(), overwrites.end()}});
   // Launches as for an H100, whatever else is asked for.
   GpuOptions mapped = options;
   mapped.processors = 132;
+  if (llvm::Error error = chooseGpuLaunches(context, sources, mapped)) {
+    ADD_FAILURE() << llvm::toString(std::move(error));
+    return;
+  }
   auto compiled = compileGpuKernels(context, sources, mapped);
   if (!compiled) {
     ADD_FAILURE() << llvm::toString(compiled.takeError());

@@ -60,7 +60,13 @@ void *load(const std::vector<char> &image) {
   return library;
 }
 
-/// A kernel that computes what the graph does, at the end of its module.
+} // namespace
+
+void loadKernelDialects(MLIRContext &context) {
+  context.loadDialect<arith::ArithDialect, dfg::DfgDialect, func::FuncDialect, linalg::LinalgDialect, math::MathDialect,
+                      plan::PlanDialect, scf::SCFDialect, tensor::TensorDialect>();
+}
+
 plan::NativeKernelOp kernelOf(dfg::GraphOp graph) {
   OpBuilder builder(graph->getBlock(), graph->getBlock()->end());
   auto kernel = plan::NativeKernelOp::create(builder, graph.getLoc(), "kernel." + graph.getSymName().str());
@@ -73,12 +79,9 @@ plan::NativeKernelOp kernelOf(dfg::GraphOp graph) {
   return kernel;
 }
 
-} // namespace
-
 LoadedKernels::LoadedKernels(const std::string &text, const NativeOptions &options) {
   MLIRContext context;
-  context.loadDialect<arith::ArithDialect, dfg::DfgDialect, func::FuncDialect, linalg::LinalgDialect, math::MathDialect,
-                      plan::PlanDialect, scf::SCFDialect, tensor::TensorDialect>();
+  loadKernelDialects(context);
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
   if (!module) {
     ADD_FAILURE() << "the graphs do not parse:\n" << text;

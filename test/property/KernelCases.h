@@ -8,6 +8,7 @@
 
 #include "test/property/Tensor.h"
 
+#include "dialects/dfg/Dfg.h"
 #include "passes/codegen/NativeKernels.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -49,6 +50,12 @@ private:
   void *library = nullptr;
   std::vector<std::string> symbols;
 };
+
+/// Loads the dialects of graphs, kernels, and what kernels are lowered to.
+void loadKernelDialects(mlir::MLIRContext &context);
+
+/// A kernel that computes what the graph does, at the end of its module.
+plan::NativeKernelOp kernelOf(dfg::GraphOp graph);
 
 /// The text of a graph named `name` for a case.
 std::string graphText(const std::string &name, const KernelCase &kernelCase);

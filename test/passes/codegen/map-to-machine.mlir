@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// RUN: cleave-opt %s --split-input-file --codegen-compile-gpu-kernels | FileCheck %s
+// RUN: cleave-opt %s --split-input-file --codegen-choose-gpu-launches --codegen-compile-gpu-kernels | FileCheck %s
 
 // Threads and blocks are for as many multiprocessors as the machine's GPUs have. A sum of everything is divided among
 // four blocks for each of 20, and a thread takes four elements of a tensor that has enough for all of them.
