@@ -989,3 +989,35 @@ plan.native_kernel @k {
   %0 = dfg.neg %x : (tensor<8xf32>) -> tensor<8xf32>
   plan.yield %0 : tensor<8xf32>
 }
+
+// -----
+
+// What writes the same memory knows it as one: the sum goes on in the place of the fill.
+#all = affine_map<(i, j) -> (i, j)>
+#rows = affine_map<(i, j) -> (i)>
+#one = affine_map<(i) -> (i)>
+plan.native_kernel @k attributes {common = #plan.common_loops<sizes = [48]>} {
+^bb0(%x: tensor<48x80xf32>):
+  %0 = dfg.reduce %x {kind = #dfg.reduce_kind<sum>, dims = array<i64: 1>} : (tensor<48x80xf32>) -> tensor<48xf32>
+  %1 = dfg.neg %0 : (tensor<48xf32>) -> tensor<48xf32>
+  plan.yield %1 : tensor<48xf32>
+} loops {
+^bb0(%x: tensor<48x80xf32>):
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<48xf32>
+  %f = linalg.fill {plan.nest = #plan.nest<outer = [<0>], stack = [[0]]>} ins(%zero : f32) outs(%e : tensor<48xf32>) -> tensor<48xf32>
+  // expected-error @+1 {{expects result 0 to lie as what is in the same memory, got [48] and [0] on the stack}}
+  %0 = linalg.generic {indexing_maps = [#all, #rows], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<48x80xf32>) outs(%f : tensor<48xf32>) attrs = {plan.nest = #plan.nest<outer = [<0>], inner = [<1>], stack = [[48]]>} {
+  ^bb0(%in: f32, %out: f32):
+    %2 = arith.addf %out, %in : f32
+    linalg.yield %2 : f32
+  } -> tensor<48xf32>
+  %1 = linalg.generic {indexing_maps = [#one, #one], iterator_types = ["parallel"]}
+      ins(%0 : tensor<48xf32>) outs(%e : tensor<48xf32>) attrs = {plan.nest = #plan.nest<outer = [<0>]>} {
+  ^bb0(%in: f32, %out: f32):
+    %2 = arith.negf %in : f32
+    linalg.yield %2 : f32
+  } -> tensor<48xf32>
+  plan.yield %1 : tensor<48xf32>
+}
