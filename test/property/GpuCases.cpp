@@ -41,7 +41,10 @@ GpuKernels::GpuKernels(const std::string &text, const GpuOptions &options, const
     ADD_FAILURE() << llvm::toString(compiled.takeError());
     return;
   }
-  object = std::move(*compiled);
+  *this = GpuKernels(std::move(*compiled));
+}
+
+GpuKernels::GpuKernels(GpuObject compiled) : object(std::move(compiled)) {
   auto parsed = ptx::Module::parse(object.ptx);
   if (auto *error = std::get_if<std::string>(&parsed))
     ADD_FAILURE() << *error;

@@ -24,6 +24,9 @@ public:
   /// that goes wrong, or where the interpreter does not take the PTX.
   GpuKernels(const std::string &text, const GpuOptions &options, const Overwrites &overwrites = {});
 
+  /// The same of what is compiled already.
+  explicit GpuKernels(GpuObject compiled);
+
   explicit operator bool() const { return module.has_value(); }
   const GpuObject &getObject() const { return object; }
 
