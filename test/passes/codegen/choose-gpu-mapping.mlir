@@ -152,6 +152,28 @@ plan.native_kernel @many_columns attributes {driver = "cuda"} {
   plan.yield %0 : tensor<65536xf32>
 }
 
+// A product without a library is a sum like others. The result and one matrix lie along its columns, the other one stands still
+// there: neighbouring threads go along columns, four a thread. 1024 threads are too few: eight lanes share each sum, 8 terms
+// of four sums each, 32 that are written out.
+// CHECK-LABEL: plan.native_kernel @small_product
+// CHECK-SAME: mappings = [#plan.gpu_mapping<outer = [64, 64], inner = [64], blocks = 32, groups = 32, lanes = 8, width = 4, unrolled = true>]
+// CHECK: plan.steps = [#plan.gpu_step<launch = 0, outer = [<0>, <1>], inner = [<2>], stores = [0]>]
+plan.native_kernel @small_product attributes {driver = "cuda"} {
+^bb0(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>):
+  %0 = dfg.dot_general %x, %y {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  plan.yield %0 : tensor<64x64xf32>
+}
+
+// 1024 x 1024 / 4 threads are enough, each with all terms of its sums.
+// CHECK-LABEL: plan.native_kernel @large_product
+// CHECK-SAME: mappings = [#plan.gpu_mapping<outer = [1024, 1024], inner = [1024], blocks = 1024, groups = 256, width = 4>]
+// CHECK: plan.steps = [#plan.gpu_step<launch = 0, outer = [<0>, <1>], inner = [<2>], stores = [0]>]
+plan.native_kernel @large_product attributes {driver = "cuda"} {
+^bb0(%x: tensor<1024x1024xf32>, %y: tensor<1024x1024xf32>):
+  %0 = dfg.dot_general %x, %y {lhs_batch = array<i64>, rhs_batch = array<i64>, lhs_contracting = array<i64: 1>, rhs_contracting = array<i64: 0>} : (tensor<1024x1024xf32>, tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
+  plan.yield %0 : tensor<1024x1024xf32>
+}
+
 // Neighbouring threads would read 128 elements apart: squares of 32 x 32, 4 x 2 of them, whose rows of 33 in shared memory have
 // a column in 32 different banks.
 // CHECK-LABEL: plan.native_kernel @transpose
