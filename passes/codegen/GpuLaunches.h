@@ -74,10 +74,10 @@ struct GpuStep {
 /// Blocks compute squares, of an outer level along which operands lie that neighbouring threads would read far apart,
 /// and of the last one, and bring those operands through shared memory.
 struct GpuSquares {
-  unsigned across = 0;
-  int64_t side = squareSize;
-  /// Elements behind each row in shared memory, so that those of a column lie in different banks.
-  int64_t padding = 1;
+  unsigned across;
+  int64_t side;
+  /// Elements behind each row in shared memory.
+  int64_t padding;
 
   /// Elements in shared memory.
   int64_t places() const { return side * (side + padding); }

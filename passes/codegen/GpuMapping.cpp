@@ -312,8 +312,8 @@ static void chooseSquares(GpuLaunch &launch) {
   for (unsigned level = 0; level + 1 < launch.outer.size() && !launch.squares; ++level) {
     if (launch.outer[level].size < warpThreads / 2)
       continue;
-    launch.squares.emplace();
-    launch.squares->across = level;
+    // An element behind each row, so that those of a column lie in different banks.
+    launch.squares = {level, squareSize, /*padding=*/1};
     bool isWanted = false;
     forEachAccess(launch.steps, [&](const GpuStep &, const Access &access, bool isResult) {
       isWanted |= !isResult && isTurned(launch, access);

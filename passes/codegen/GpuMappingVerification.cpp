@@ -184,7 +184,7 @@ LogicalResult MappingOfLaunch::verifySquares() {
   if (!launch.squares)
     return success();
   const GpuSquares &squares = *launch.squares;
-  if (squares.across + 1 >= launch.outer.size() || !launch.inner.empty() || launch.width > 1)
+  if (launch.outer.size() < 2 || squares.across >= launch.outer.size() - 1 || !launch.inner.empty() || launch.width > 1)
     return error("to have squares of single elements, of an outer level and the last one, and no inner levels, got "
                  "level ")
            << squares.across;
