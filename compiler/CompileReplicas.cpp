@@ -74,7 +74,7 @@ void ModelCompiler::showEverything() {
     for (unsigned device = each; device != machine.devices.size() && peaks.size() == device; ++device)
       peaks.push_back(peaks[device - each]);
   }
-  dist::setReplicas(*module, {replicas, each, sync->bound, sync->localSteps});
+  dist::setReplicas(*module, {replicas, each, sync->bound, sync->localSteps, sync->overlap});
 }
 
 Error ModelCompiler::chooseLocalSteps(ArrayRef<runtime::Setting> settings) {
@@ -97,9 +97,10 @@ Error ModelCompiler::chooseLocalSteps(ArrayRef<runtime::Setting> settings) {
   dist::setReplicas(*module, replicas);
   double bytes = exchangedBytes(*plan);
   result.machineNotes.push_back(
-      llvm::formatv("local:auto is local:{0}: {1} a step of the run, {2} with an exchange after each step, {3} with "
-                    "next to none; {4} a replica in an exchange, {5} a step",
-                    choice->steps, secondsText(choice->seconds), secondsText(choice->secondsWithOne),
+      llvm::formatv("local:auto is local:{0}: {1} a step of the run, {2} with an exchange {3}, {4} with next to none; "
+                    "{5} a replica in an exchange, {6} a step",
+                    choice->steps, secondsText(choice->seconds), secondsText(choice->secondsWithFewest),
+                    choice->fewest == 1 ? "after each step" : "every " + countText(choice->fewest, "step"),
                     secondsText(choice->secondsWithMost), bytesText(bytes), bytesText(bytes / choice->steps)));
   return Error::success();
 }

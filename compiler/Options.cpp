@@ -158,7 +158,7 @@ static std::vector<TargetOption> makeRows() {
       {"sync", &Options::sync,
        "train replicas that do not wait for each other: ssp:S lets one be S steps ahead of the slowest, "
        "ssp:inf any number; local:H exchanges parameters every H steps, local:auto chooses how often, with "
-       ",outer-rate=R ,outer-momentum=M ,dtype=bf16 or int8",
+       ",outer-rate=R ,outer-momentum=M ,dtype=bf16 or int8 ,overlap=K, steps that hide an exchange",
        "HOW"},
       {"replicas",
        &Options::replicas,

@@ -8,6 +8,7 @@
 #include "compiler/PlanMachine.h"
 #include "passes/cost/HostSharing.h"
 #include "passes/cost/Topology.h"
+#include "passes/train/Versions.h"
 #include "runtime/simulator/Simulator.h"
 
 namespace cleave {
@@ -108,11 +109,10 @@ Expected<runtime::ReplicaSimulation> timeReplicas(const runtime::Plan &plan, con
 
 Expected<LocalStepsChoice> chooseLocalSteps(const runtime::Plan &plan, const Machine &machine,
                                             const runtime::Profile &profile) {
-  // DiLoCo was shown to lose little with 500 steps.
-  constexpr uint32_t most = 512;
+  constexpr auto most = static_cast<uint32_t>(mostChosenLocalSteps);
   constexpr double worthwhile = 1.05;
   std::map<uint32_t, double> seconds;
-  for (uint32_t steps = most; steps != 0; steps /= 2) {
+  for (uint32_t steps = most; steps > plan->replicas->overlap; steps /= 2) {
     runtime::Replicas as = *plan->replicas;
     as.localSteps = steps;
     auto timed = timeReplicas(plan, machine, profile, {}, &as);
@@ -122,8 +122,8 @@ Expected<LocalStepsChoice> chooseLocalSteps(const runtime::Plan &plan, const Mac
   }
   for (auto [steps, each] : seconds)
     if (each <= worthwhile * seconds[most])
-      return LocalStepsChoice{steps, each, seconds[1], seconds[most]};
-  return LocalStepsChoice{most, seconds[most], seconds[1], seconds[most]};
+      return LocalStepsChoice{steps, each, seconds.begin()->second, seconds[most], seconds.begin()->first};
+  return LocalStepsChoice{most, seconds[most], seconds.begin()->second, seconds[most], seconds.begin()->first};
 }
 
 } // namespace cleave

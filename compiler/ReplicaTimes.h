@@ -27,15 +27,16 @@ Expected<runtime::ReplicaSimulation> timeReplicas(const runtime::Plan &plan, con
 /// Bytes that a replica takes and gives in an exchange, or, without local steps, in a step.
 double exchangedBytes(const runtime::Plan &plan);
 
-/// Local steps from one exchange to the next, and seconds of a step of the run: with them, with an exchange after each
-/// step, and with the most steps that are tried.
+/// Local steps from one exchange to the next, and seconds of a step of the run: with them, with the fewest that are
+/// tried, one where no steps hide an exchange, and with the most.
 struct LocalStepsChoice {
   uint32_t steps = 1;
-  double seconds = 0, secondsWithOne = 0, secondsWithMost = 0;
+  double seconds = 0, secondsWithFewest = 0, secondsWithMost = 0;
+  uint32_t fewest = 1;
 };
 
-/// The fewest local steps (a power of two up to 512) with which exchanges take no more than a twentieth of the time, of
-/// a verified plan with local steps. Status::Failure as timeReplicas.
+/// The fewest local steps (a power of two up to 512, more than those that hide an exchange) with which exchanges take
+/// no more than a twentieth of the time, of a verified plan with local steps. Status::Failure as timeReplicas.
 Expected<LocalStepsChoice> chooseLocalSteps(const runtime::Plan &plan, const Machine &machine,
                                             const runtime::Profile &profile);
 

@@ -44,7 +44,8 @@ Expected<Plan> Plan::fromBytes(std::span<const std::byte> bytes, std::filesystem
 }
 
 bool isOfReplicas(const PlanContents &plan, const Entry &entry) {
-  return plan.replicas && (entry.name == "train" || entry.name == fetchEntryName || entry.name == giveEntryName);
+  return plan.replicas && (entry.name == "train" || entry.name == fetchEntryName || entry.name == giveEntryName ||
+                           entry.name == mergeEntryName);
 }
 
 Plan Plan::ofReplica(uint32_t replica) const {

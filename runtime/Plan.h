@@ -362,6 +362,7 @@ struct Replicas {
   uint32_t count = 0, devices = 0;
   std::optional<uint64_t> bound = 0; ///< nothing: any number of steps
   uint32_t localSteps = 0;
+  uint32_t overlap = 0; ///< local steps that hide an exchange; 0: replicas wait for it
 
   /// Whether versions are made of the gifts of all replicas together.
   bool areTogether() const { return bound == 0u; }
@@ -369,7 +370,8 @@ struct Replicas {
 };
 
 /// Entries of a plan with replicas: what each of them runs, and what the keeper of their parameters does.
-inline constexpr const char *applyEntryName = "apply", *fetchEntryName = "fetch", *giveEntryName = "give";
+inline constexpr const char *applyEntryName = "apply", *fetchEntryName = "fetch", *giveEntryName = "give",
+                            *mergeEntryName = "merge";
 
 struct PlanContents {
   uint32_t version = planVersion;

@@ -346,7 +346,7 @@ PlanContents Reader::plan(const fb::Plan &from) {
     to.replicas =
         Replicas{replicas->count(), replicas->devices(),
                  replicas->bound() < 0 ? std::nullopt : std::optional(static_cast<uint64_t>(replicas->bound())),
-                 replicas->local_steps()};
+                 replicas->local_steps(), replicas->overlap()};
   if (const fb::Processor *processor = from.processor())
     to.processor = {text(processor->name()), list<std::string>(processor->features(), feature)};
   return to;

@@ -26,17 +26,24 @@ public:
   Error check() {
     if (Error error = checkDevices())
       return error;
-    bool isLocal = replicas.localSteps != 0;
+    bool isLocal = replicas.localSteps != 0, overlaps = replicas.overlap != 0;
     const Entry *train = find("train"), *apply = find(applyEntryName), *fetch = find(fetchEntryName),
-                *give = find(giveEntryName);
+                *give = find(giveEntryName), *merge = find(mergeEntryName);
     if (!train || !apply || isLocal != (fetch && give))
       return refuse("expect entries \"train\" and \"apply\", and with local steps \"fetch\" and \"give\"");
+    if (overlaps != (merge != nullptr))
+      return refuse("expect an entry \"merge\" where exchanges overlap with steps, and nowhere else");
+    if (overlaps && replicas.overlap >= replicas.localSteps)
+      return refuse("expect fewer steps that hide an exchange than the ", replicas.localSteps, " between two, got ",
+                    replicas.overlap);
     const Entry &taker = isLocal ? *fetch : *train, &giver = isLocal ? *give : *train;
     for (const Entry &entry : plan.entries)
-      if (Error error = checkPorts(entry, &entry == &taker, &entry == &giver, isLocal))
+      if (Error error = checkPorts(entry, &entry == &taker || &entry == merge, &entry == &giver, isLocal))
         return error;
-    if (Error error = checkVersions(*apply, taker, isLocal ? train : nullptr))
-      return error;
+    for (const Entry *each : {&taker, merge})
+      if (each)
+        if (Error error = checkVersions(*apply, *each, isLocal ? train : nullptr))
+          return error;
     return checkGifts(giver, *apply);
   }
 

@@ -24,11 +24,12 @@ static std::optional<Replicas> read(Attribute attribute) {
   if (!from)
     return std::nullopt;
   auto count = numberOf(from, "count"), devices = numberOf(from, "devices"), local = numberOf(from, "local_steps");
-  bool isBound = from.contains("bound");
-  auto bound = numberOf(from, "bound");
-  if (!count || !devices || !local || (isBound && !bound) || from.size() != (isBound ? 4 : 3))
+  bool isBound = from.contains("bound"), overlaps = from.contains("overlap");
+  auto bound = numberOf(from, "bound"), overlap = numberOf(from, "overlap");
+  if (!count || !devices || !local || (isBound && !bound) || (overlaps && !overlap) ||
+      from.size() != 3u + (isBound ? 1 : 0) + (overlaps ? 1 : 0))
     return std::nullopt;
-  return Replicas{static_cast<unsigned>(*count), static_cast<unsigned>(*devices), bound, *local};
+  return Replicas{static_cast<unsigned>(*count), static_cast<unsigned>(*devices), bound, *local, overlap.value_or(0)};
 }
 
 std::optional<Replicas> getReplicas(ModuleOp module) { return read(module->getAttr(replicasAttrName)); }
@@ -42,6 +43,8 @@ void setReplicas(ModuleOp module, const Replicas &replicas) {
                                       number("local_steps", replicas.localSteps)};
   if (replicas.bound)
     list.push_back(number("bound", *replicas.bound));
+  if (replicas.overlap != 0)
+    list.push_back(number("overlap", replicas.overlap));
   module->setAttr(replicasAttrName, builder.getDictionaryAttr(list));
 }
 
@@ -51,12 +54,14 @@ LogicalResult verifyReplicas(Operation *op, Attribute attribute) {
   if (!module || !replicas)
     return op->emitOpError("expects '") << replicasAttrName
                                         << "' to be a dictionary of i64 on a module: count, devices, local_steps and "
-                                           "perhaps bound; got "
+                                           "perhaps bound and overlap; got "
                                         << attribute;
   size_t devices = getDevices(module).size();
   if (replicas->count < 2 || replicas->devices == 0 || replicas->devices > devices / replicas->count)
     return op->emitOpError("expects two replicas at least, with devices that are among the module's ")
            << devices << ", got " << attribute;
+  if (replicas->overlap != 0 && replicas->overlap >= replicas->localSteps)
+    return op->emitOpError("expects an overlap of fewer steps than local_steps, got ") << attribute;
   return success();
 }
 

@@ -11,7 +11,7 @@
 
 namespace cleave::dist {
 
-/// On a module: a dictionary of i64, `count`, `devices`, `local_steps`, and `bound` where there is one.
+/// On a module: a dictionary of i64, `count`, `devices`, `local_steps`, and `bound` and `overlap` where there are some.
 inline constexpr llvm::StringLiteral replicasAttrName = "dist.replicas";
 
 /// The module's meshes are those of the first replica, on the first `devices` of the machine. The others run the same
@@ -22,6 +22,8 @@ struct Replicas {
   std::optional<uint64_t> bound;
   /// Steps between two exchanges; 0: each step is one.
   uint64_t localSteps = 0;
+  /// Local steps that hide an exchange, fewer than `localSteps`; 0: replicas wait for it.
+  uint64_t overlap = 0;
 };
 
 /// Nothing where steps have no replicas of this kind.

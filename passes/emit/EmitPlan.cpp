@@ -68,7 +68,7 @@ public:
     if (auto said = dist::getReplicas(module))
       replicas =
           fb::CreateReplicas(builder, said->count, said->devices, said->bound ? static_cast<int64_t>(*said->bound) : -1,
-                             static_cast<uint32_t>(said->localSteps));
+                             static_cast<uint32_t>(said->localSteps), static_cast<uint32_t>(said->overlap));
     fb::FinishPlanBuffer(builder,
                          fb::CreatePlan(builder, runtime::planVersion, producer, model, strategy, devices, meshes,
                                         parameters, objects, kernels, entryList, settingList, processor, replicas));

@@ -5,75 +5,13 @@
 #include "passes/train/Versions.h"
 
 #include "passes/train/Arithmetic.h"
-#include "passes/train/OptionText.h"
 #include "passes/train/StepWriter.h"
 
 #include "dialects/dfg/PortAttributes.h"
 
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSwitch.h"
-
 using namespace mlir;
 
 namespace cleave {
-
-//===-- the option ------------------------------------------------------------------------------------------===//
-
-llvm::Expected<Synchronization> parseSynchronization(StringRef text) {
-  Synchronization sync;
-  auto [kind, rest] = text.split(':');
-  auto [number, options] = rest.split(',');
-  if (kind == "ssp") {
-    sync.bound.reset();
-    uint64_t bound = 0;
-    if (rest == "inf")
-      return sync;
-    if (!llvm::to_integer(rest, bound, 10) || bound > UINT32_MAX)
-      return optionError("--sync ssp expects a number of steps or inf behind the colon, as in ssp:3; got \"" + text +
-                         "\"");
-    sync.bound = bound;
-    return sync;
-  }
-  if (kind != "local")
-    return optionError("--sync expects ssp:S, ssp:inf or local:H, got \"" + text + "\"");
-  sync.choosesLocalSteps = number == "auto";
-  if (sync.choosesLocalSteps)
-    sync.localSteps = 1;
-  else if (!llvm::to_integer(number, sync.localSteps, 10) || sync.localSteps == 0 || sync.localSteps > UINT32_MAX)
-    return optionError("--sync local expects a number of steps or auto behind the colon, as in local:64; got \"" +
-                       text + "\"");
-  StringRef subject = "--sync local";
-  auto items = splitOptions(options, subject);
-  if (!items)
-    return items.takeError();
-  sync.outer = llvm::cantFail(parseOptimizer("nesterov", ""));
-  sync.outer.momentum = 0.9;
-  sync.outer.learningRate.rate = 0.7;
-  for (TextOption item : *items) {
-    if (item.key == "dtype") {
-      auto type = llvm::StringSwitch<std::optional<MoveType>>(item.value)
-                      .Case("f32", MoveType::F32)
-                      .Case("bf16", MoveType::BF16)
-                      .Case("int8", MoveType::I8)
-                      .Default(std::nullopt);
-      if (!type)
-        return optionError(subject + " expects dtype=f32, bf16 or int8, got \"" + item.value + "\"");
-      sync.moves = *type;
-      continue;
-    }
-    bool isRate = item.key == "outer-rate";
-    if (!isRate && item.key != "outer-momentum")
-      return optionError(subject + " knows no option \"" + item.key +
-                         "\"; it has outer-rate, outer-momentum and dtype");
-    auto value = parseNumber(item.value, subject, item.key, 0, isRate ? 1e6 : 1);
-    if (!value)
-      return value.takeError();
-    (isRate ? sync.outer.learningRate.rate : sync.outer.momentum) = *value;
-  }
-  if (sync.outer.momentum == 0)
-    sync.outer.row = OptimizerOptions().row;
-  return sync;
-}
 
 //===-- graphs ----------------------------------------------------------------------------------------------===//
 
@@ -341,6 +279,10 @@ LogicalResult addLocalSteps(dfg::GraphOp step, ArrayRef<TrainedParameter> traine
   llvm::DenseMap<Attribute, FlatSymbolRefAttr> anchors;
   for (const TrainedParameter &parameter : trained)
     anchors[parameter.name] = declare(parameter, "/anchor");
+  // What a replica does while others make the version is its next move's, from where it was when it gave.
+  auto moveAnchor = [&](const TrainedParameter &parameter, Value now) {
+    return sync.overlap == 0 ? success() : write(parameter, anchors[parameter.name], now);
+  };
 
   dfg::GraphOp fetch = addGraph(at.builder, step, step, fetchGraphName);
   Ports fetched(fetch);
@@ -352,7 +294,28 @@ LogicalResult addLocalSteps(dfg::GraphOp step, ArrayRef<TrainedParameter> traine
   }
   fetched.set();
 
-  dfg::GraphOp give = addGraph(at.builder, step, fetch, giveGraphName);
+  dfg::GraphOp last = fetch;
+  if (sync.overlap != 0) {
+    last = addGraph(at.builder, step, fetch, mergeGraphName);
+    Ports merged(last);
+    for (const TrainedParameter &parameter : trained) {
+      Value version = merged.addArgument(types[parameter.name], parameter.gradient.getLoc(),
+                                         portOf(context, parameter.name.getValue(), parameter.name.getValue()));
+      auto anchor = read(parameter, anchors[parameter.name]), now = read(parameter, parameter.name);
+      if (failed(anchor) || failed(now))
+        return failure();
+      at.recorder.take();
+      Arithmetic math(at.builder, parameter.gradient.getLoc());
+      Value moved = math.sub(*now, *anchor), sum = math.add(version, moved);
+      if (failed(at.place(parameter, "replicas",
+                          {{version, parameter.layout}, {moved, parameter.layout}, {sum, parameter.layout}})) ||
+          failed(write(parameter, parameter.name, sum)) || failed(write(parameter, anchors[parameter.name], version)))
+        return failure();
+    }
+    merged.set();
+  }
+
+  dfg::GraphOp give = addGraph(at.builder, step, last, giveGraphName);
   Ports given(give);
   for (const TrainedParameter &parameter : trained) {
     auto anchor = read(parameter, anchors[parameter.name]), now = read(parameter, parameter.name);
@@ -369,7 +332,8 @@ LogicalResult addLocalSteps(dfg::GraphOp step, ArrayRef<TrainedParameter> traine
       std::vector<std::pair<Value, dist::Layout>> hints;
       for (Value value : {move.whole, move.steps, move.error})
         hints.emplace_back(value, parameter.layout);
-      if (failed(at.place(parameter, "replicas", hints)) || failed(write(parameter, errorName, move.error)))
+      if (failed(at.place(parameter, "replicas", hints)) || failed(write(parameter, errorName, move.error)) ||
+          failed(moveAnchor(parameter, *now)))
         return failure();
       given.addResult(move.steps, portOf(context, name, parameter.name.getValue()));
       given.addResult(move.scale, portOf(context, name + scaleSuffix, parameter.name.getValue()));
@@ -379,7 +343,8 @@ LogicalResult addLocalSteps(dfg::GraphOp step, ArrayRef<TrainedParameter> traine
     Arithmetic math(at.builder, parameter.gradient.getLoc());
     Value moved = math.sub(*anchor, *now);
     Value sent = sync.moves == MoveType::BF16 ? math.cast(moved, at.builder.getBF16Type()) : moved;
-    if (failed(at.place(parameter, "replicas", {{moved, parameter.layout}, {sent, parameter.layout}})))
+    if (failed(at.place(parameter, "replicas", {{moved, parameter.layout}, {sent, parameter.layout}})) ||
+        failed(moveAnchor(parameter, *now)))
       return failure();
     given.addResult(sent, portOf(context, name, parameter.name.getValue()));
   }

@@ -67,13 +67,24 @@ private:
     bool exchanges = false; ///< computes what an exchange needs
     uint64_t version = 0;   ///< with which it began
     bool sends = false;     ///< is on the links to the keeper
+    // Where steps hide an exchange.
+    uint64_t since = 0;      ///< steps since it gave
+    bool isBehind = false;   ///< it is still to merge the version of its last exchange
+    bool hasVersion = false; ///< which has come
+    double linkLeft = 0;     ///< seconds that the exchange is still on the links, beside steps
   };
 
   uint64_t stepsOfExchange() const { return std::max<uint64_t>(1, replicas.localSteps); }
+  bool overlaps() const { return replicas.overlap != 0; }
 
   void begin() {
     for (uint32_t replica = 0; replica != replicas.count; ++replica) {
       State &state = states[replica];
+      if (overlaps()) {
+        if (state.doing == Doing::Waits)
+          beginBeside(replica);
+        continue;
+      }
       if (state.doing != Doing::Waits || !clocks.mayBegin(replica))
         continue;
       uint64_t ahead = clocks.ahead(replica);
@@ -81,6 +92,43 @@ private:
       result.ahead[ahead] += 1;
       state = {Doing::Computes, each[replica].step, now, state.waited, stepsOfExchange() - 1, false, versions};
     }
+  }
+
+  /// Begins a step where exchanges overlap with them, unless it needs a version first that has not come.
+  void beginBeside(uint32_t replica) {
+    State &state = states[replica];
+    state.doing = Doing::Waits;
+    if (state.isBehind && state.since == replicas.overlap) {
+      if (!state.hasVersion)
+        return;
+      state.isBehind = state.hasVersion = false;
+    }
+    state.doing = Doing::Computes;
+    state.left = each[replica].step;
+    state.began = now;
+  }
+
+  /// A step has ended, or what an exchange needs of the devices.
+  void endBeside(uint32_t replica) {
+    State &state = states[replica];
+    const SimulatedReplica &own = each[replica];
+    if (!state.exchanges && ++state.since == replicas.localSteps) {
+      state.exchanges = true;
+      state.doing = Doing::Computes;
+      state.left = own.exchange;
+      return;
+    }
+    if (state.exchanges) {
+      state.exchanges = false;
+      state.isBehind = true;
+      state.since = 0;
+      state.version = versions;
+      state.linkLeft = own.link;
+      state.sends = own.link > 0;
+      if (!state.sends)
+        queue.push_back(replica);
+    }
+    beginBeside(replica);
   }
 
   /// Seconds of work that an activity does a second.
@@ -106,6 +154,9 @@ private:
     for (uint32_t replica = 0; replica != replicas.count; ++replica)
       if (isBusy(replica))
         next = std::min(next, states[replica].left / rateOf(replica));
+    for (const State &state : states)
+      if (overlaps() && state.sends)
+        next = std::min(next, state.linkLeft);
     double making = keeper.threads > 0 ? rate(keeper.host) : 1;
     if (isMaking)
       next = std::min(next, left / making);
@@ -126,6 +177,15 @@ private:
     bool isMade = isMaking && left / making <= next * (1 + 1e-12);
     left -= next * making;
     now += next;
+    for (uint32_t replica = 0; overlaps() && replica != replicas.count; ++replica) {
+      State &state = states[replica];
+      bool arrives = state.sends && state.linkLeft <= next * (1 + 1e-12);
+      state.linkLeft -= next;
+      if (!arrives)
+        continue;
+      state.sends = false;
+      queue.push_back(replica);
+    }
     for (uint32_t replica : ended)
       end(replica);
     if (isMade)
@@ -143,6 +203,8 @@ private:
       state.left = (now - state.began) * (own.slowdown - 1);
       return;
     }
+    if (overlaps())
+      return endBeside(replica);
     if (state.steps > 0) {
       --state.steps;
       state.doing = Doing::Computes;
@@ -185,7 +247,10 @@ private:
       for (uint64_t step = 0; step != stepsOfExchange(); ++step)
         clocks.advance(replica);
       finished += stepsOfExchange();
-      states[replica].doing = Doing::Waits;
+      if (overlaps())
+        states[replica].hasVersion = true;
+      else
+        states[replica].doing = Doing::Waits;
     }
     ++versions;
   }

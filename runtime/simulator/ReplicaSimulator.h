@@ -16,7 +16,7 @@ namespace cleave::runtime {
 struct SimulatedReplica {
   double step = 0;     ///< seconds of a step
   double exchange = 0; ///< with local steps, of fetching and giving
-  double link = 0;     ///< of an exchange, on the links to the keeper, which keeps no cores busy
+  double link = 0;     ///< of an exchange, on the links to the keeper, which keeps no cores busy; steps may hide it
   double slowdown = 1; ///< the factor by which steps take longer, without keeping cores busy (ReplicaTrial)
   uint32_t host = 0;
   double threads = 0; ///< that are busy on the host while it computes

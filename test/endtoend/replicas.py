@@ -248,7 +248,8 @@ def replay(path, count):
     print(f"seed {seed}")
     for number in range(count):
         model, data = random_model(path, chance)
-        replicas, sync = chance.choice([2, 4]), chance.choice(["ssp:0", "ssp:1", "ssp:3", "ssp:10", "ssp:inf", "local:3"])
+        replicas, sync = chance.choice([2, 4]), chance.choice(["ssp:0", "ssp:1", "ssp:3", "ssp:10", "ssp:inf", "local:3",
+                                                                "local:3,overlap=2"])
         optimizer = chance.choice(["sgd", "momentum", "adam"])
         plan = compile_plan(path("m.onnx"), path("a.plan"), "--machine", f"host:{replicas}x1", "--strategy", "single",
                             "--optimizer", optimizer, "--learning-rate", "0.05", "--sync", sync)
@@ -397,7 +398,7 @@ def killed(path):
     print(f"seed {seed}")
     run([], "zoo", "lenet", "--batch", "32", "-o", path("lenet.onnx"))
     options = ["--machine", "host:4x1", "--strategy", "single", "--optimizer", "momentum", "--learning-rate", "0.05"]
-    for sync in ("ssp:0", "ssp:2", "ssp:inf", "local:3"):
+    for sync in ("ssp:0", "ssp:2", "ssp:inf", "local:3", "local:3,overlap=1"):
         plan = compile_plan(path("lenet.onnx"), path("k.plan"), *options, "--sync", sync)
         train = ["train", plan, *data, "--seed", "2", "--epochs", "10", "--checkpoint-every", "4"]
         folder, slow = path("k-" + sync), ["--try-replica", "1:slow=8"]
@@ -408,7 +409,7 @@ def killed(path):
         checks.add(kills >= 1 and answer["resumed_from"] % 4 == 0 and answer["resumed_from"] + answer["steps_done"] == 100,
                    f"{sync}: killed {kills} times, went on from step {answer['resumed_from']}", result)
         # Where all step together the order is the run's, however often it was killed.
-        if sync in ("ssp:0", "local:3"):
+        if sync == "ssp:0" or sync.startswith("local"):
             run([], *train, "--checkpoint", path("w-" + sync), "--export", path("w.npz"))
             other = differing(path("k.npz"), path("w.npz"))
             checks.add(not other, f"{sync}: the same as a run that was not killed: {other or 'equal'}", result)

@@ -271,7 +271,7 @@ def hosts(path):
         file.write(HOSTS)
     options = ["--machine", path("hosts.yaml"), "--strategy", "single", *MOMENTUM]
     with TwoHosts(path) as two:
-        for sync in ("ssp:0", "ssp:2", "local:3"):
+        for sync in ("ssp:0", "ssp:2", "local:3", "local:3,overlap=2"):
             plan = compile_plan(lenet(path), path("h.plan"), *options, "--sync", sync)
             train = ["train", plan, *data, "--epochs", "2"]
             result = mpirun(4, *train, "--record", path("record"), "--export", path("a.npz"), options=two.options(),

@@ -33,7 +33,8 @@ std::string replicasText(const runtime::Replicas &replicas) {
   if (replicas.devices > 1)
     text += " of " + std::to_string(replicas.devices) + " devices";
   if (replicas.localSteps != 0)
-    return text + ", which exchange parameters every " + countText(replicas.localSteps, "step");
+    return text + ", which exchange parameters every " + countText(replicas.localSteps, "step") +
+           (replicas.overlap == 0 ? "" : ", hidden behind " + countText(replicas.overlap, "step"));
   if (!replicas.bound)
     return text + ", which do not wait for each other";
   if (*replicas.bound == 0)

@@ -12,6 +12,9 @@
 
 namespace cleave::runtime {
 
+/// Entries of a replica, by their numbers in its executor.
+enum : uint32_t { TrainEntry, FetchEntry, GiveEntry, MergeEntry };
+
 /// Threads that the devices of a replica compute with.
 static unsigned threadsOf(const PlanContents &plan) {
   unsigned threads = 0;
@@ -29,6 +32,8 @@ Error LocalReplica::make(ParameterSource &parameters, std::span<const NamedTenso
   std::vector<std::string> names = {"train"};
   if (plan->replicas->localSteps != 0)
     names.insert(names.end(), {fetchEntryName, giveEntryName});
+  if (plan->replicas->overlap != 0)
+    names.push_back(mergeEntryName);
   values.emplace(parameters);
   if (Error error = restored.empty() ? setCounters() : restoreOwn(restored))
     return error;
@@ -125,7 +130,7 @@ Expected<StepOutcome> LocalReplica::step(std::span<const uint64_t> samples, cons
   ++steps;
   if (trial.fails == steps)
     return makeError(Status::Failure, "fails in its step ", steps, ", as --try-replica says");
-  if (Error error = runEntry(0, version))
+  if (Error error = runEntry(TrainEntry, version))
     return error;
   StepOutcome outcome;
   auto number = [&](uint32_t output) {
@@ -142,21 +147,46 @@ Expected<StepOutcome> LocalReplica::step(std::span<const uint64_t> samples, cons
   return outcome;
 }
 
-Expected<std::vector<ReplicaOutcome>> LocalReplica::run(const ReplicaWork &work) {
-  const bool isLocal = plan->replicas->localSteps != 0;
-  if (isLocal && work.version)
-    if (Error error = runEntry(1, work.version))
-      return error;
-  std::vector<ReplicaOutcome> done;
-  for (const std::vector<uint64_t> &samples : work.samples) {
+Error LocalReplica::runSteps(const ReplicaWork &work, uint64_t end, std::vector<ReplicaOutcome> &done) {
+  while (done.size() != end) {
+    const std::vector<uint64_t> &samples = work.samples[done.size()];
     auto outcome = step(samples, work.version);
     if (!outcome)
       return outcome.error();
     done.push_back({*outcome, samples.size(), batch.labels});
   }
-  if (isLocal && work.gives)
-    if (Error error = runEntry(2, nullptr))
-      return error;
+  return Error::success();
+}
+
+Expected<std::vector<ReplicaOutcome>> LocalReplica::run(const ReplicaWork &work) {
+  const bool isLocal = plan->replicas->localSteps != 0;
+  Error error;
+  if (work.merges)
+    error = runEntry(MergeEntry, held.get());
+  else if (isLocal && work.version)
+    error = runEntry(FetchEntry, work.version);
+  if (work.merges || work.version)
+    held.reset();
+  std::vector<ReplicaOutcome> done;
+  if (!error)
+    error = runSteps(work, work.exchangesAfter.value_or(work.samples.size()), done);
+  if (!error && isLocal && (work.gives || work.exchangesAfter))
+    error = runEntry(GiveEntry, nullptr);
+  if (error)
+    return error;
+  if (!work.exchangesAfter)
+    return done;
+  Error exchanged;
+  std::thread exchange([&] {
+    auto version = work.exchange(given);
+    exchanged = version.error();
+    if (version)
+      held = std::move(*version);
+  });
+  error = runSteps(work, work.samples.size(), done);
+  exchange.join();
+  if (error || exchanged)
+    return error ? error : exchanged;
   return done;
 }
 

@@ -34,6 +34,8 @@ private:
   Error setCounters();
   Error runEntry(uint32_t entry, const ParameterTensors *version);
   Expected<StepOutcome> step(std::span<const uint64_t> samples, const ParameterTensors *version);
+  /// Does steps of the work from the first that is not done to `end`.
+  Error runSteps(const ReplicaWork &work, uint64_t end, std::vector<ReplicaOutcome> &done);
 
   const Plan plan;
   const uint32_t number;
@@ -45,6 +47,7 @@ private:
   Batch batch;
   std::vector<std::vector<HostTensor>> outputs; ///< by entry
   Gifts given;                                  ///< those of the outputs that are
+  Version held;                                 ///< that the last exchange brought; null once it is merged
   /// Positions of outputs of "train".
   uint32_t loss = 0;
   std::optional<uint32_t> correct, counted;

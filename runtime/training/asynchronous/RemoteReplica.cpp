@@ -54,7 +54,10 @@ Error RemoteReplica::receiveReply() {
 Expected<std::vector<ReplicaOutcome>> RemoteReplica::run(const ReplicaWork &work) {
   request = {};
   request.hasVersion = work.version ? 1 : 0;
+  request.merges = work.merges ? 1 : 0;
   request.gives = work.gives ? 1 : 0;
+  request.exchanges = work.exchangesAfter ? 1 : 0;
+  request.exchangesAfter = work.exchangesAfter.value_or(0);
   request.steps = work.samples.size();
   numbers.clear();
   for (const std::vector<uint64_t> &step : work.samples)
@@ -69,15 +72,40 @@ Expected<std::vector<ReplicaOutcome>> RemoteReplica::run(const ReplicaWork &work
     return error;
   if (Error error = send(parts))
     return error;
+  if (work.exchangesAfter)
+    if (Error error = exchange(work))
+      return error;
   if (Error error = receiveReply())
     return error;
   outcomes.resize(request.steps);
-  Messages::Parts answer = {partOf(outcomes)};
+  Messages::Parts results = {partOf(outcomes)};
   if (work.gives)
-    addParts(answer, given);
-  if (Error error = receive(answer))
+    addParts(results, given);
+  if (Error error = receive(results))
     return error;
   return outcomes;
+}
+
+Error RemoteReplica::exchange(const ReplicaWork &work) {
+  if (Error error = receiveReply())
+    return error;
+  Messages::Parts gifts;
+  addParts(gifts, given);
+  if (Error error = receive(gifts))
+    return error;
+  auto made = work.exchange(given);
+  answer.isMade = made ? 1 : 0;
+  if (Error error = send({partOf(answer)}))
+    return error;
+  if (!made) {
+    // It replies that it has no version; why is known here.
+    (void)receiveReply();
+    return made.error();
+  }
+  version = std::move(*made);
+  Messages::Parts parts;
+  addParts(parts, *version);
+  return send(parts);
 }
 
 Expected<std::vector<NamedTensor>> RemoteReplica::ownState() {

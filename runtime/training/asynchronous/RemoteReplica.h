@@ -36,6 +36,8 @@ private:
   Error receive(const Messages::Parts &parts);
   /// The error that it replies with.
   Error receiveReply();
+  /// Takes what it gives between its steps, and brings it the version.
+  Error exchange(const ReplicaWork &work);
   Error lost(const Error &error);
 
   const Plan plan;
@@ -45,6 +47,8 @@ private:
   // Messages that never end name this memory.
   ReplicaRequest request;
   ReplicaReply reply;
+  VersionAnswer answer;
+  Version version;
   std::vector<uint64_t> numbers;
   std::vector<std::byte> packed;
   std::vector<ReplicaOutcome> outcomes;

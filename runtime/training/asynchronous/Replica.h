@@ -8,24 +8,29 @@
 
 #include "runtime/training/BatchRunner.h"
 #include "runtime/training/Checkpoint.h"
+#include "runtime/training/asynchronous/LocalCycle.h"
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <set>
 
 namespace cleave::runtime {
 
 /// Tensors by the parameter that they are a version of. A version that was given out does not change any more.
 using ParameterTensors = std::map<uint32_t, HostTensor>;
+using Version = std::shared_ptr<const ParameterTensors>;
 /// What a replica gives by the parameter that it is for, in the order of its ports.
 using Gifts = std::map<uint32_t, std::vector<HostTensor>>;
 
-/// Steps of a replica, from a version to what it gives.
-struct ReplicaWork {
+/// A stretch of a replica, with what it needs.
+struct ReplicaWork : ReplicaStretch {
   /// Null: it goes on with what it has.
   const ParameterTensors *version = nullptr;
-  /// Whether it has something to give after the steps.
-  bool gives = true;
   std::vector<std::vector<uint64_t>> samples; ///< of each step
+  /// Where it gives between the steps: takes what it gives, and returns the version that is made of it, to be merged by
+  /// the stretch that says so. Called beside the steps after it, in another thread.
+  std::function<Expected<Version>(const Gifts &)> exchange;
 };
 
 /// What came of a step.
@@ -40,7 +45,7 @@ public:
   virtual ~Replica() = default;
   /// "replica 2 (cpu2)", and where else than here it is.
   virtual std::string text() const = 0;
-  /// Does the work; the tensors of its version are not read after it.
+  /// Does the work; the tensors of its version are not read after it, but for those that an exchange brings.
   virtual Expected<std::vector<ReplicaOutcome>> run(const ReplicaWork &work) = 0;
   /// What it has to give; the tensors are filled by run().
   virtual const Gifts &gifts() const = 0;

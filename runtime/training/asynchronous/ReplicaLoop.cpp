@@ -17,7 +17,7 @@ ReplicaLoop::ReplicaLoop(const TrainContext &context, const TrainingData &data, 
                          const TrainSchedule &schedule, TrainObserver &observer, const ReplicaOptions &options,
                          Messages *messages)
     : TrainLoop(context, data, evaluation, schedule, observer), options(options), replicas(*context.plan->replicas),
-      entry(**context.plan.entry("train")), messages(messages) {}
+      entry(**context.plan.entry("train")), messages(messages), uncounted(replicas.count) {}
 
 ReplicaLoop::~ReplicaLoop() = default;
 
@@ -91,7 +91,12 @@ bool ReplicaLoop::end(int code) {
   return isSomebodyGone;
 }
 
-Error ReplicaLoop::settle() { return keeper->stepsSinceExchange() == 0 ? Error::success() : runRound({}, 0, 0); }
+Error ReplicaLoop::settle() {
+  if (keeper->stepsSinceExchange() != 0)
+    return runRound({}, 0, 0);
+  keeper->settle();
+  return Error::success();
+}
 
 Expected<std::vector<NamedTensor>> ReplicaLoop::ownState() const {
   std::vector<NamedTensor> tensors;
@@ -160,15 +165,30 @@ Error ReplicaLoop::runSteps() {
   return Error::success();
 }
 
-void ReplicaLoop::note(const StepOutcome &outcome, uint64_t samples, uint64_t labels) {
+void ReplicaLoop::note(uint32_t number, const std::vector<ReplicaOutcome> &outcomes) {
+  if (!replicas.areTogether()) {
+    for (const ReplicaOutcome &each : outcomes)
+      count(each);
+    return;
+  }
+  uncounted[number].insert(uncounted[number].end(), outcomes.begin(), outcomes.end());
+  while (std::ranges::none_of(uncounted, &std::deque<ReplicaOutcome>::empty))
+    for (auto &own : uncounted) {
+      count(own.front());
+      own.pop_front();
+    }
+}
+
+void ReplicaLoop::count(const ReplicaOutcome &each) {
+  const StepOutcome &outcome = each.outcome;
   double weight = outcome.count ? static_cast<double>(*outcome.count) : 1;
   partial.loss += outcome.loss * weight;
   if (outcome.correct)
     partial.correct = partial.correct.value_or(0) + *outcome.correct;
   if (outcome.count)
     partial.count = partial.count.value_or(0) + *outcome.count;
-  partialSamples += samples;
-  partialLabels += labels;
+  partialSamples += each.samples;
+  partialLabels += each.labels;
   if (++partialSteps != replicas.count)
     return;
   double weights = partial.count ? static_cast<double>(*partial.count) : static_cast<double>(replicas.count);
@@ -213,9 +233,10 @@ void ReplicaLoop::work(uint32_t number, const BatchOrder &order, uint64_t first)
   Replica &replica = *workers[number];
   while (auto task = keeper->begin(number)) {
     ReplicaWork work;
-    if (task->takes)
+    static_cast<ReplicaStretch &>(work) = *task;
+    if (task->fetches)
       work.version = task->version.get();
-    work.gives = task->gives;
+    work.exchange = [&](const Gifts &gifts) { return keeper->exchange(number, gifts); };
     for (uint64_t step = 0; step != task->steps; ++step)
       work.samples.push_back(samplesOf(order, first + task->batch + step * task->stride, replicas, entry));
     auto done = replica.run(work);
@@ -225,10 +246,7 @@ void ReplicaLoop::work(uint32_t number, const BatchOrder &order, uint64_t first)
     }
     // The version is others' to fill again, if nobody else reads it.
     task->version.reset();
-    if (keeper->give(number, *task, replica.gifts(), [&] {
-          for (const ReplicaOutcome &each : *done)
-            note(each.outcome, each.samples, each.labels);
-        }))
+    if (keeper->give(number, *task, replica.gifts(), [&] { note(number, *done); }))
       return;
   }
 }

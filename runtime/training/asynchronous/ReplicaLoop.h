@@ -11,6 +11,8 @@
 #include "runtime/training/asynchronous/RemoteReplica.h"
 #include "runtime/training/asynchronous/VersionKeeper.h"
 
+#include <deque>
+
 namespace cleave::runtime {
 
 /// A step of the loop is one of each replica, or as many batches in any division between them.
@@ -48,7 +50,10 @@ private:
   Error runRound(const BatchOrder &order, uint64_t first, uint64_t count);
   Error add(uint32_t number, ParameterSource &parameters, std::span<const NamedTensor> restored);
   void work(uint32_t number, const BatchOrder &order, uint64_t first);
-  void note(const StepOutcome &outcome, uint64_t samples, uint64_t labels);
+  /// What came of steps of a replica. Those of replicas that step together are counted step by step.
+  void note(uint32_t number, const std::vector<ReplicaOutcome> &outcomes);
+  void count(const ReplicaOutcome &each);
+  using TrainLoop::count;
 
   const ReplicaOptions &options;
   const Replicas replicas;
@@ -63,6 +68,7 @@ private:
   /// Of the step of the loop that is not whole yet.
   StepOutcome partial;
   uint64_t partialSteps = 0, partialSamples = 0, partialLabels = 0;
+  std::vector<std::deque<ReplicaOutcome>> uncounted; ///< by replica: of steps that others have not done yet
 };
 
 } // namespace cleave::runtime

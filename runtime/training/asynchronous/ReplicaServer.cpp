@@ -69,7 +69,13 @@ Error ReplicaServer::work(Served &served, const ReplicaRequest &request) {
     return error;
   ReplicaWork work;
   work.version = request.hasVersion != 0 ? &served.version : nullptr;
+  work.steps = request.steps;
+  work.fetches = request.hasVersion != 0;
+  work.merges = request.merges != 0;
   work.gives = request.gives != 0;
+  if (request.exchanges != 0)
+    work.exchangesAfter = request.exchangesAfter;
+  work.exchange = [&](const Gifts &gifts) { return exchange(served, gifts); };
   auto next = numbers.begin() + static_cast<ptrdiff_t>(request.steps);
   for (uint64_t step = 0; step != request.steps; ++step) {
     auto end = next + static_cast<ptrdiff_t>(numbers[step]);
@@ -83,6 +89,24 @@ Error ReplicaServer::work(Served &served, const ReplicaRequest &request) {
   if (work.gives)
     addParts(answer, served.replica->gifts());
   return reply(served, Error::success(), answer);
+}
+
+Expected<Version> ReplicaServer::exchange(Served &served, const Gifts &gifts) {
+  Messages::Parts parts;
+  addParts(parts, gifts);
+  if (Error error = reply(served, Error::success(), parts))
+    return error;
+  VersionAnswer answer;
+  if (Error error = messages.receive(keeperRank, served.number, {partOf(answer)}))
+    return error;
+  if (answer.isMade == 0)
+    return makeError(Status::Lost, "has no version to go on with: the run has failed elsewhere");
+  parts.clear();
+  addParts(parts, served.version);
+  if (Error error = messages.receive(keeperRank, served.number, parts))
+    return error;
+  // It lies there until it is merged, at the beginning of the next work.
+  return Version(std::shared_ptr<void>(), &served.version);
 }
 
 Error ReplicaServer::sendState(Served &served) {

@@ -31,6 +31,8 @@ private:
   };
   Expected<ReplicaEnd> serve(Served &served);
   Error work(Served &served, const ReplicaRequest &request);
+  /// Gives the keeper what the replica has to give, and gets the version. Status::Lost where there is none.
+  Expected<Version> exchange(Served &served, const Gifts &gifts);
   Error sendState(Served &served);
   Error reply(const Served &served, const Error &error, const Messages::Parts &parts);
 

@@ -18,7 +18,10 @@ static std::string headerOf(const RecordedRun &run) {
     text << *run.replicas.bound;
   else
     text << "inf";
-  text << " local " << run.replicas.localSteps << " seed " << run.seed;
+  text << " local " << run.replicas.localSteps;
+  if (run.replicas.overlap != 0)
+    text << " overlap " << run.replicas.overlap;
+  text << " seed " << run.seed;
   return text.str();
 }
 
@@ -68,8 +71,17 @@ static bool parseHeader(const std::string &line, RecordedRun &run) {
   }
   // More replicas than a machine has devices would take memory for nothing.
   constexpr uint32_t most = 65536;
-  return words.word("local") && words.number(run.replicas.localSteps) && words.word("seed") && words.number(run.seed) &&
-         words.ends() && run.replicas.count >= 2 && run.replicas.count <= most;
+  if (!words.word("local") || !words.number(run.replicas.localSteps))
+    return false;
+  std::string next = words.next();
+  if (next == "overlap") {
+    if (!words.number(run.replicas.overlap) || run.replicas.overlap == 0 ||
+        run.replicas.overlap >= run.replicas.localSteps)
+      return false;
+    next = words.next();
+  }
+  return next == "seed" && words.number(run.seed) && words.ends() && run.replicas.count >= 2 &&
+         run.replicas.count <= most;
 }
 
 namespace {

@@ -3,7 +3,7 @@
 // What replicas did in which order: all that another run needs to repeat a run of theirs bit for bit. Text, a line for
 // each event, written as it happens:
 //
-//   cleave-record 1 replicas 4 bound 3 local 0 seed 0
+//   cleave-record 1 replicas 4 bound 3 local 0 seed 0     behind local, of a run with one: overlap 2
 //   round 0 128 936            epoch, samples of it that were taken before, batches that there are
 //   begin 2 17 41              replica 2 begins a step, or steps, with batch 17 of the round and version 41 of it
 //   apply 2                    the next version has what replica 2 gave; 0 where all give together

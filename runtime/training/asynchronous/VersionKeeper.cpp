@@ -25,7 +25,8 @@ static uint64_t bytesOf(const Gifts &gifts) {
 
 VersionKeeper::VersionKeeper(const Plan &plan, Executor &executor, uint32_t apply)
     : plan(plan), replicas(*plan->replicas), executor(executor), entry(apply), clocks(replicas.count, replicas.bound),
-      together(replicas.count) {}
+      together(replicas.count),
+      cycles(replicas.count, LocalCycle(std::max<uint64_t>(1, replicas.localSteps), replicas.overlap)) {}
 
 Error VersionKeeper::readFirst() {
   auto first = allocate();
@@ -113,7 +114,7 @@ bool VersionKeeper::isOver(uint32_t replica) const {
   // Replicas that step together begin as many steps each.
   uint64_t given = replicas.areTogether() ? clocks.at(replica) * replicas.count : handed;
   if (onlyExchanges)
-    return sinceExchange == 0;
+    return cycles[replica].stepsSinceExchange() == 0;
   if (replicas.areTogether())
     return given >= batches || (handed <= given && !mayGoOn());
   // A batch that is on its way may come back. A step of the run is one of as many batches as there are replicas.
@@ -122,7 +123,8 @@ bool VersionKeeper::isOver(uint32_t replica) const {
 }
 
 bool VersionKeeper::mayBegin(uint32_t replica) const {
-  if (!clocks.mayBegin(replica))
+  // Those whose exchanges overlap have waited for each other when they got the version.
+  if (replicas.overlap == 0 && !clocks.mayBegin(replica))
     return false;
   if (!replay && !replicas.areTogether() && returned.empty() &&
       (handed >= batches || (handed % replicas.count == 0 && !mayGoOn())))
@@ -149,10 +151,9 @@ ReplicaTask VersionKeeper::take(uint32_t replica) {
   }
   if (replicas.areTogether()) {
     uint64_t from = clocks.at(replica);
+    static_cast<ReplicaStretch &>(task) =
+        onlyExchanges ? cycles[replica].drain() : cycles[replica].next(batches / replicas.count - from);
     task.stride = replicas.count;
-    task.steps = std::min<uint64_t>(stepsOfExchange() - sinceExchange, batches / replicas.count - from);
-    task.takes = sinceExchange == 0;
-    task.gives = onlyExchanges || sinceExchange + task.steps == stepsOfExchange();
     task.batch = from * replicas.count + replica;
     handed = std::max(handed, (from + task.steps) * replicas.count);
   } else if (!replay) {
@@ -164,7 +165,7 @@ ReplicaTask VersionKeeper::take(uint32_t replica) {
     }
   }
   ++inFlight;
-  if (task.takes)
+  if (task.fetches)
     exchangedBytes += bytesOf(*task.version);
   uint64_t ahead = clocks.ahead(replica);
   ages.ahead.resize(std::max<size_t>(ages.ahead.size(), ahead + 1));
@@ -204,7 +205,8 @@ Error VersionKeeper::apply(std::span<const Given> gifts) {
   ++number;
   ++made;
   for (const Given &given : gifts)
-    (*given.onApplied)();
+    if (given.onApplied)
+      (*given.onApplied)();
   if (auto old = older.find(number); old != older.end())
     old->second = newest;
   return record ? record->check() : Error::success();
@@ -216,30 +218,23 @@ void VersionKeeper::fail(const Error &error) {
   changed.notify_all();
 }
 
-Error VersionKeeper::meet(std::unique_lock<std::mutex> &lock, uint32_t replica, const ReplicaTask &task,
-                          const Given &given) {
+Error VersionKeeper::meet(std::unique_lock<std::mutex> &lock, uint32_t replica, const Given &given, bool makesVersion,
+                          const std::function<void()> &onMet) {
   uint64_t mine = meetings;
   together[replica] = given;
   if (++arrived != replicas.count) {
     changed.wait(lock, [&] { return ended || meetings != mine; });
-    return ended;
+    return meetings != mine ? Error::success() : ended;
   }
   arrived = 0;
   Error error = ended;
-  if (!error && task.gives)
+  if (!error && makesVersion)
     error = apply(together);
   if (error) {
     fail(error);
     return error;
   }
-  if (!task.gives)
-    for (const Given &each : together)
-      (*each.onApplied)();
-  sinceExchange = task.gives ? 0 : sinceExchange + task.steps;
-  for (uint32_t each = 0; each != replicas.count; ++each)
-    for (uint64_t step = 0; step != task.steps; ++step)
-      clocks.advance(each);
-  finished += task.steps * replicas.count;
+  onMet();
   ages.versions.resize(std::max<size_t>(ages.versions.size(), 1));
   ages.versions[0] += replicas.count;
   if (record)
@@ -249,13 +244,48 @@ Error VersionKeeper::meet(std::unique_lock<std::mutex> &lock, uint32_t replica, 
   return Error::success();
 }
 
+Expected<Version> VersionKeeper::exchange(uint32_t replica, const Gifts &gifts) {
+  std::unique_lock lock(mutex);
+  exchangedBytes += bytesOf(gifts);
+  if (Error error = meet(lock, replica, {&gifts, nullptr}, true, [] {}))
+    return error;
+  // The next one is made when this replica has given again.
+  exchangedBytes += bytesOf(*newest);
+  return newest;
+}
+
+void VersionKeeper::count(uint32_t replica, const ReplicaTask &task) {
+  cycles[replica].add(task);
+  for (uint64_t step = 0; step != task.steps; ++step)
+    clocks.advance(replica);
+  finished += task.steps;
+}
+
+void VersionKeeper::settle() {
+  std::lock_guard lock(mutex);
+  for (LocalCycle &cycle : cycles)
+    cycle.forget();
+}
+
 Error VersionKeeper::give(uint32_t replica, const ReplicaTask &task, const Gifts &gifts,
                           const std::function<void()> &onApplied) {
   std::unique_lock lock(mutex);
+  if (task.exchangesAfter) {
+    onApplied();
+    count(replica, task);
+    changed.notify_all();
+    return ended;
+  }
   if (task.gives)
     exchangedBytes += bytesOf(gifts);
   if (replicas.areTogether())
-    return meet(lock, replica, task, {&gifts, &onApplied});
+    return meet(lock, replica, {&gifts, &onApplied}, task.gives, [&] {
+      if (!task.gives)
+        for (const Given &each : together)
+          (*each.onApplied)();
+      for (uint32_t each = 0; each != replicas.count; ++each)
+        count(each, task);
+    });
   changed.wait(
       lock, [&] { return ended || !replay || (!repeated->applied.empty() && repeated->applied.front() == replica); });
   if (ended)
@@ -273,8 +303,7 @@ Error VersionKeeper::give(uint32_t replica, const ReplicaTask &task, const Gifts
   uint64_t between = number - 1 - task.number;
   ages.versions.resize(std::max<size_t>(ages.versions.size(), between + 1));
   ++ages.versions[between];
-  clocks.advance(replica);
-  ++finished;
+  count(replica, task);
   if (record)
     record->apply(replica);
   changed.notify_all();

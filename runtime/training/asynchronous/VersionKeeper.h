@@ -17,16 +17,12 @@
 
 namespace cleave::runtime {
 
-using Version = std::shared_ptr<const ParameterTensors>;
-
-/// What a replica is to do next: `steps` batches of the round, from `batch` on, each `stride` behind the one before.
-struct ReplicaTask {
-  uint64_t batch = 0, steps = 1, stride = 1;
-  /// Whether it begins with the version, and whether it gives what it has to add. With local steps a round may begin
-  /// and end between two exchanges.
-  bool takes = true, gives = true;
+/// What a replica is to do next: a stretch of batches of the round, from `batch` on, each `stride` behind the one
+/// before. With local steps a round may begin and end between two exchanges.
+struct ReplicaTask : ReplicaStretch {
+  uint64_t batch = 0, stride = 1;
   uint64_t number = 0; ///< of the version
-  Version version;
+  Version version;     ///< what it fetches, if it does
 };
 
 /// How old what steps worked with was; element i counts those to which it happened i times.
@@ -56,13 +52,19 @@ public:
   /// Batches of the round whose gifts are in the parameters or, with local steps, in those of replicas.
   uint64_t done() const { return finished; }
   /// Local steps of each replica since the last exchange.
-  uint64_t stepsSinceExchange() const { return sinceExchange; }
+  uint64_t stepsSinceExchange() const { return cycles.front().stepsSinceExchange(); }
+  /// Somebody reads the parameters: replicas without steps since the last exchange fetch next, whatever they would
+  /// merge.
+  void settle();
 
   /// Waits until the replica may begin; nothing where the round is over for it.
   std::optional<ReplicaTask> begin(uint32_t replica);
-  /// Makes the next version of what a replica gives; the tensors are its own again then. `onApplied` is called under
-  /// the lock, before anybody sees the version. Returns when the replica may ask for more, or with the error that ends
-  /// the run.
+  /// Makes a version of what all replicas give between steps of theirs, in the thread of the last, and returns it to
+  /// each. The gifts are the replica's own again then. Not to be called in the thread that computes.
+  Expected<Version> exchange(uint32_t replica, const Gifts &gifts);
+  /// A replica has done its task. Makes the next version of what it gives at its end; the tensors are its own again
+  /// then. `onApplied` is called under the lock, before anybody sees the version. Returns when the replica may ask for
+  /// more, or with the error that ends the run.
   Error give(uint32_t replica, const ReplicaTask &task, const Gifts &gifts, const std::function<void()> &onApplied);
   /// A replica has failed in a task. Either all end, or its batch is given to the others and they go on without it, of
   /// which `onGoOn` is told under the lock.
@@ -82,14 +84,15 @@ private:
     const std::function<void()> *onApplied = nullptr;
   };
 
-  /// Steps of a replica from one exchange to the next.
-  uint64_t stepsOfExchange() const { return replicas.localSteps != 0 ? replicas.localSteps : 1; }
   bool isOver(uint32_t replica) const;
   std::optional<RecordedRound::Begin> recorded(uint32_t replica) const;
   bool mayBegin(uint32_t replica) const;
   ReplicaTask take(uint32_t replica);
-  /// Waits until all have given, or done their steps, and makes a version if they have given.
-  Error meet(std::unique_lock<std::mutex> &lock, uint32_t replica, const ReplicaTask &task, const Given &given);
+  /// Waits until all are here, and makes a version if they give. `onMet` is called in the thread of the last.
+  Error meet(std::unique_lock<std::mutex> &lock, uint32_t replica, const Given &given, bool makesVersion,
+             const std::function<void()> &onMet);
+  /// Its steps of the task are done.
+  void count(uint32_t replica, const ReplicaTask &task);
   /// A version to be filled, of tensors that nobody reads any more.
   Expected<std::shared_ptr<ParameterTensors>> allocate();
   Error apply(std::span<const Given> gifts);
@@ -116,8 +119,8 @@ private:
   std::vector<Given> together;       ///< by replica, where the gifts of all make a version
   std::optional<RecordedRound> repeated;
   uint64_t arrived = 0, meetings = 0;
-  uint64_t sinceExchange = 0;
-  bool onlyExchanges = false; ///< the round has no batches
+  std::vector<LocalCycle> cycles; ///< by replica; all are alike but for how far they are
+  bool onlyExchanges = false;     ///< the round has no batches
   Error ended = Error::success();
   Staleness ages;
   uint64_t exchangedBytes = 0;

@@ -7,6 +7,7 @@
 
 #include "runtime/Verify.h"
 #include "runtime/simulator/ReplicaSimulator.h"
+#include "runtime/training/asynchronous/LocalCycle.h"
 #include "runtime/training/asynchronous/ReplicaClocks.h"
 #include "runtime/training/asynchronous/SyncRecord.h"
 
@@ -64,6 +65,72 @@ TEST(ReplicaClocks, WithoutABoundAllMayBegin) {
   EXPECT_TRUE(clocks.mayBegin(0));
 }
 
+//===-- local steps -----------------------------------------------------------------------------------------===//
+
+// However the steps are cut into rounds: gives come every H steps, merges K steps after each, nothing else brings a
+// version once there was one, and no stretch goes on where it has to wait.
+TEST(LocalCycle, GivesAndMergesAtTheSameStepsHoweverRoundsAreCut) {
+  std::mt19937 random(2);
+  for (unsigned run = 0; run != 300; ++run) {
+    uint64_t all = 1 + random() % 6, overlap = random() % all;
+    LocalCycle cycle(all, overlap);
+    std::vector<uint64_t> gives, merges, fetches;
+    uint64_t done = 0;
+    for (unsigned round = 0; round != 20; ++round)
+      for (uint64_t left = 1 + random() % 9; left != 0;) {
+        ReplicaStretch stretch = cycle.next(left);
+        ASSERT_GE(stretch.steps, 1u);
+        ASSERT_LE(stretch.steps, left);
+        ASSERT_FALSE(stretch.fetches && stretch.merges);
+        if (stretch.fetches)
+          fetches.push_back(done);
+        if (stretch.merges)
+          merges.push_back(done);
+        if (stretch.exchangesAfter)
+          gives.push_back(done + *stretch.exchangesAfter);
+        done += stretch.steps;
+        left -= stretch.steps;
+        if (stretch.gives)
+          gives.push_back(done);
+        cycle.add(stretch);
+      }
+    for (size_t i = 0; i != gives.size(); ++i)
+      EXPECT_EQ(gives[i], (i + 1) * all);
+    EXPECT_EQ(gives.size(), done / all);
+    // Without an overlap a version is fetched where the last one was given.
+    const std::vector<uint64_t> &taken = overlap == 0 ? fetches : merges;
+    for (size_t i = 0; i != taken.size(); ++i)
+      EXPECT_EQ(taken[i], overlap == 0 ? i * all : (i + 1) * all + overlap);
+    EXPECT_TRUE(overlap == 0 || fetches == std::vector<uint64_t>{0});
+    EXPECT_EQ(cycle.stepsSinceExchange(), done % all);
+  }
+}
+
+// Where somebody reads the parameters all is given, what is on its way is merged before, and the cycle begins again.
+TEST(LocalCycle, BeginsAgainWhereItIsDrained) {
+  LocalCycle cycle(4, 2);
+  cycle.add(cycle.next(5)); // has given after 4 steps
+  ReplicaStretch drain = cycle.drain();
+  EXPECT_TRUE(drain.merges && drain.gives && !drain.fetches);
+  EXPECT_EQ(drain.steps, 0u);
+  cycle.add(drain);
+  EXPECT_EQ(cycle.stepsSinceExchange(), 0u);
+  ReplicaStretch next = cycle.next(100);
+  EXPECT_TRUE(next.fetches && !next.merges);
+  EXPECT_EQ(next.exchangesAfter, 4u);
+  EXPECT_EQ(next.steps, 6u);
+  // What was given in the last step is all that there is.
+  cycle.add(cycle.next(4));
+  EXPECT_EQ(cycle.stepsSinceExchange(), 0u);
+  EXPECT_FALSE(cycle.next(1).fetches);
+  cycle.forget();
+  EXPECT_TRUE(cycle.next(1).fetches);
+  // Past the merge there is nothing on its way.
+  cycle.add(cycle.next(6));
+  cycle.add(cycle.next(1));
+  EXPECT_FALSE(cycle.drain().merges);
+}
+
 //===-- records ---------------------------------------------------------------------------------------------===//
 
 class Records : public testing::Test {
@@ -112,6 +179,14 @@ TEST_F(Records, AreReadAsTheyWereWritten) {
   EXPECT_EQ(round.losses[0].version, 1u);
 }
 
+TEST_F(Records, SayHowManyStepsHideAnExchange) {
+  RecordedRun run{{2, 0, 0, 4, 3}, 9};
+  ASSERT_TRUE(RecordWriter::open(file, run));
+  auto read = SyncRecord::read(file);
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(read->run, run);
+}
+
 // As a process that is killed leaves it.
 TEST_F(Records, LeaveOutALineThatIsCutOff) {
   write(header + "round 0 0 4\nbegin 0 0 0\nbegin 1 1");
@@ -149,10 +224,11 @@ TEST_F(Records, ThatAreDamagedAreRefusedByLine) {
     std::string line = "line " + std::to_string(std::ranges::count(text, '\n'));
     EXPECT_NE(read.error().text().find(line), std::string::npos) << read.error().text() << "\n" << text;
   }
-  for (const char *first : {"", "cleave-record 2 replicas 2 bound 1 local 0 seed 7\n",
-                            "cleave-record 1 replicas 1 bound 1 local 0 seed 7\n",
-                            "cleave-record 1 replicas 4000000000 bound 1 local 0 seed 7\n",
-                            "cleave-record 1 replicas 2 bound x local 0 seed 7\n"}) {
+  for (const char *first :
+       {"cleave-record 1 replicas 2 bound 0 local 3 overlap 3 seed 7\n", "",
+        "cleave-record 2 replicas 2 bound 1 local 0 seed 7\n", "cleave-record 1 replicas 1 bound 1 local 0 seed 7\n",
+        "cleave-record 1 replicas 4000000000 bound 1 local 0 seed 7\n",
+        "cleave-record 1 replicas 2 bound x local 0 seed 7\n"}) {
     write(first);
     EXPECT_FALSE(SyncRecord::read(file)) << first;
   }
@@ -303,6 +379,8 @@ const BrokenReplicas brokenReplicas[] = {
      "expects devices of the first"},
     {"OtherDriver", 3, [](PlanBuilder &builder) { builder.plan.devices[1]->driver = "cuda"; }, "expects the driver of"},
     {"NoApply", 3, [](PlanBuilder &builder) { entryOf(builder, 1).name = "applies"; }, "expect entries"},
+    {"OverlapWithoutMerge", 3, [](PlanBuilder &builder) { builder.plan.replicas->overlap = 1; },
+     "expect an entry \"merge\""},
     {"LocalWithoutFetch", 0, [](PlanBuilder &builder) { builder.plan.replicas->local_steps = 4; }, "expect entries"},
     {"NoSuchParameter", 3, [](PlanBuilder &builder) { entryOf(builder, 1).outputs[0]->parameter = 99; },
      "but the plan has"}};
@@ -380,6 +458,23 @@ TEST(ReplicaSimulator, TheKeeperMayBeTheSlowest) {
 // Four that compute at once on two cores take twice as long.
 TEST(ReplicaSimulator, CoresAreShared) {
   EXPECT_NEAR(simulateReplicas(replicasOf(4, 0), alike(4, 1.0), {}, {2}).stepSeconds, 2, 1e-9);
+}
+
+// Steps hide an exchange: what it takes on the links counts as far as it is longer than they are.
+TEST(ReplicaSimulator, StepsHideExchanges) {
+  auto each = alike(2, 1.0);
+  for (SimulatedReplica &replica : each)
+    replica.exchange = 0.5;
+  SimulatedReplica keeper = {.step = 0.5};
+  Replicas replicas = replicasOf(2, 0, 8);
+  each[1].link = 1.5;
+  EXPECT_NEAR(simulateReplicas(replicas, each, keeper, manyCores).stepSeconds, 1 + 2.5 / 8, 1e-9);
+  replicas.overlap = 2;
+  EXPECT_NEAR(simulateReplicas(replicas, each, keeper, manyCores).stepSeconds, 1 + 0.5 / 8, 1e-9);
+  each[1].link = 4.5;
+  EXPECT_NEAR(simulateReplicas(replicas, each, keeper, manyCores).stepSeconds, 1 + (0.5 + 5 - 2) / 8, 1e-9);
+  replicas.overlap = 6;
+  EXPECT_NEAR(simulateReplicas(replicas, each, keeper, manyCores).stepSeconds, 1 + 0.5 / 8, 1e-9);
 }
 
 // Local steps wait for each other once in so many.
