@@ -72,6 +72,15 @@ uint64_t placeLasting(const Problem &problem, const std::vector<unsigned> &devic
   return end;
 }
 
+/// Where the last of a device's values that have places ends.
+uint64_t endOfValues(const Problem &problem, unsigned device, const Schedule &schedule) {
+  uint64_t end = 0;
+  for (unsigned value = 0; value != problem.values.size(); ++value)
+    if (std::optional<uint64_t> offset = schedule.offsets[value]; offset && problem.values[value].device == device)
+      end = std::max(end, *offset + alignedSize(problem.values[value].bytes));
+  return end;
+}
+
 /// The devices of every arena.
 std::vector<std::vector<unsigned>> devicesByArena(const Problem &problem) {
   std::map<unsigned, std::vector<unsigned>> groups;
@@ -110,8 +119,10 @@ void planArenas(const Problem &problem, const PhaseOrders &orders, const std::ve
       ArenaPlan plan = planArena(local);
       for (size_t i = 0; i != values.size(); ++i)
         schedule.offsets[values[i]] = begin + plan.offsets[i];
-      schedule.devices[device].arenaBytes = begin + plan.bytes;
-      schedule.devices[device].liveBytes = begin + largestLiveSet(local);
+      // What only reads what lasts needs no more than reaches to the end of it.
+      uint64_t lasting = values.empty() ? endOfValues(problem, device, schedule) : begin;
+      schedule.devices[device].arenaBytes = lasting + plan.bytes;
+      schedule.devices[device].liveBytes = lasting + largestLiveSet(local);
     }
   }
   for (unsigned task : topological)
