@@ -10,6 +10,7 @@
 #include "compiler/ReplicaTimes.h"
 #include "dialects/dist/Replicas.h"
 #include "passes/cost/ModuleMachine.h"
+#include "passes/train/KeeperShards.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -17,11 +18,20 @@ using namespace mlir;
 
 namespace cleave {
 
+/// Before the names of the devices that --keeper takes.
+static constexpr StringLiteral devicesPrefix = "devices=";
+
 Error ModelCompiler::readReplicas() {
   const TargetOptions &target = request.target;
-  if (target.sync.empty())
-    return target.replicas == 0 ? Error::success()
-                                : makeError(Status::Usage, "--replicas expects --sync, as in --sync ssp:3");
+  if (target.sync.empty()) {
+    if (target.replicas != 0 || target.keeper != TargetOptions().keeper)
+      return makeError(Status::Usage, target.replicas != 0 ? "--replicas" : "--keeper",
+                       " expects --sync, as in --sync ssp:3");
+    return Error::success();
+  }
+  if (target.keeper != "first" && target.keeper != "all" && !StringRef(target.keeper).starts_with(devicesPrefix))
+    return makeError(Status::Usage, "--keeper expects first, all or devices=NAME,NAME,..., got \"", target.keeper,
+                     "\"");
   auto parsed = parseSynchronization(target.sync);
   if (!parsed)
     return fromLlvm(Status::Usage, parsed.takeError());
@@ -40,19 +50,67 @@ Error ModelCompiler::readReplicas() {
   return Error::success();
 }
 
+Expected<unsigned> ModelCompiler::findKeeperDevices() const {
+  StringRef names = request.target.keeper;
+  unsigned count = 0;
+  if (names.consume_front(devicesPrefix)) {
+    SmallVector<StringRef> list;
+    names.split(list, ',');
+    count = static_cast<unsigned>(list.size());
+    for (auto [index, name] : llvm::enumerate(list)) {
+      auto found = llvm::find_if(machine.devices, [&](const DeviceSpec &device) { return device.name == name; });
+      if (found == machine.devices.end())
+        return makeError(Status::Usage, "--keeper expects names of the machine's devices, from ",
+                         machine.devices.front().name, " to ", machine.devices.back().name, ", got \"", name.str(),
+                         "\"");
+      if (list.size() > machine.devices.size() ||
+          static_cast<size_t>(found - machine.devices.begin()) != machine.devices.size() - list.size() + index)
+        return makeError(Status::Unsupported, "--keeper expects the last ", list.size(), " of the machine's ",
+                         machine.devices.size(), " devices, in their order, got \"", request.target.keeper,
+                         "\"; replicas run on those before");
+    }
+  }
+  // The keeper is in the process of the first replica.
+  size_t from = count != 0 ? machine.devices.size() - count : 0;
+  if (request.target.keeper != "first")
+    for (const DeviceSpec &device : llvm::drop_begin(machine.devices, from))
+      if (device.host != machine.devices.front().host)
+        return makeError(Status::Unsupported, "--keeper ", request.target.keeper, " expects devices of the host of \"",
+                         machine.devices.front().name, "\", got \"", device.name,
+                         "\" of another one; take --keeper first");
+  return count;
+}
+
+void ModelCompiler::placeKeeper(const ChangedParameters &changed) {
+  if (request.target.keeper == "first")
+    return;
+  dist::Replicas said = *dist::getReplicas(*module);
+  int64_t replicaDevices = static_cast<int64_t>(said.count) * said.devices;
+  SmallVector<int64_t> devices =
+      request.target.keeper == "all"
+          ? llvm::to_vector(llvm::seq<int64_t>(0, replicaDevices))
+          : llvm::to_vector(llvm::seq<int64_t>(replicaDevices, static_cast<int64_t>(dist::getDevices(*module).size())));
+  shardKeeper(module->lookupSymbol<dfg::GraphOp>(applyGraphName), module->lookupSymbol<dfg::GraphOp>(evaluateGraphName),
+              changed.trained, devices);
+}
+
 Error ModelCompiler::takeFirstReplica() {
   if (!sync)
     return Error::success();
-  auto devices = static_cast<unsigned>(machine.devices.size());
+  auto keepers = findKeeperDevices();
+  if (!keepers)
+    return keepers.error();
+  auto devices = static_cast<unsigned>(machine.devices.size()) - *keepers;
   replicas = request.target.replicas ? request.target.replicas : devices;
   if (replicas < 2)
     return makeError(Status::Usage, "--sync expects at least two replicas, got ", replicas,
-                     replicas == devices ? " device" : "", "; say --machine with more devices");
+                     replicas == devices ? " device" : "", *keepers ? " besides those of --keeper" : "",
+                     "; say --machine with more devices");
   if (devices % replicas != 0)
-    return makeError(Status::Usage, "--replicas expects a divisor of the machine's ", devices, " devices, got ",
-                     replicas);
+    return makeError(Status::Usage, "--replicas expects a divisor of the machine's ", devices, " devices",
+                     *keepers ? " without those of --keeper" : "", ", got ", replicas);
   unsigned each = devices / replicas;
-  for (unsigned index = each; index != devices; ++index)
+  for (unsigned index = each; index != machine.devices.size(); ++index)
     if (machine.devices[index].driver != machine.devices[index % each].driver ||
         machine.devices[index].chip != machine.devices[index % each].chip)
       return makeError(Status::Unsupported, "--sync expects replicas on devices that run the same code, got \"",
@@ -71,8 +129,9 @@ void ModelCompiler::showEverything() {
   setMachine(*module, machine);
   if (result.report) {
     std::vector<double> &peaks = result.report->prediction.peakBytes;
+    // What the keeper's own devices take is known when they have programs.
     for (unsigned device = each; device != machine.devices.size() && peaks.size() == device; ++device)
-      peaks.push_back(peaks[device - each]);
+      peaks.push_back(device < replicas * each ? peaks[device - each] : 0);
   }
   dist::setReplicas(*module, {replicas, each, sync->bound, sync->localSteps, sync->overlap});
 }
@@ -126,7 +185,10 @@ Error ModelCompiler::partStep(dfg::GraphOp step, const ChangedParameters &change
                      "--batch-norm running");
   auto parted = sync->localSteps == 0 ? partAtGradients(step, changed, replicas, *sync)
                                       : addLocalSteps(step, changed.trained, replicas, *sync);
-  return succeeded(parted) ? Error::success() : alreadySaid(Status::Unsupported);
+  if (failed(parted))
+    return alreadySaid(Status::Unsupported);
+  placeKeeper(changed);
+  return Error::success();
 }
 
 } // namespace cleave

@@ -88,6 +88,10 @@ private:
   Error readReplicas();
   /// With --sync local:auto: how often replicas of the emitted plan exchange parameters.
   Error chooseLocalSteps(llvm::ArrayRef<runtime::Setting> settings);
+  /// How many devices --keeper names, which run no replica. Status::Usage, Status::Unsupported.
+  Expected<unsigned> findKeeperDevices() const;
+  /// Divides what the keeper does as --keeper says.
+  void placeKeeper(const ChangedParameters &changed);
   /// Leaves the machine the devices of the first replica, for placing; `everything` gets the whole.
   Error takeFirstReplica();
   /// Has the placed module the whole machine again.

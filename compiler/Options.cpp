@@ -167,6 +167,15 @@ static std::vector<TargetOption> makeRows() {
        {},
        std::pair(int64_t(0), int64_t(65536)),
        true},
+      {"keeper",
+       &Options::keeper,
+       "with --sync: which devices keep the parameters and the optimizer's state, and update them: first (those of the "
+       "first replica), all (those of all replicas, in shards), or devices=NAME,NAME,... (the last of the machine, in "
+       "shards, on which no replica runs)",
+       "WHERE",
+       {},
+       {},
+       true},
       {"seed", &Options::seed, "what dropout in training follows from", "", {}, {}, true},
       {"memory", &Options::memory, "bytes of each device that a plan may use, as \"12 GiB\""},
       {"solver",

@@ -45,7 +45,7 @@ struct TargetOptions {
   double timeBudget = 0;
   std::string objective = "throughput", mostStep;
   /// What a training step computes besides; without a loss a plan for training holds decisions alone.
-  std::string loss, optimizerOptions, rateSchedule = "constant", buckets, batchNorm = "device", sync;
+  std::string loss, optimizerOptions, rateSchedule = "constant", buckets, batchNorm = "device", sync, keeper = "first";
   double learningRate = 0, clipNorm = 0, expertCapacity = 0;
   bool noDropout = false;
   unsigned replicas = 0;

@@ -16,7 +16,7 @@ static constexpr const char *alwaysKept[] = {"dtype", "tf32", "batches", "max-ba
 /// What decides about those of training, besides the loss and the optimizer.
 static constexpr const char *keptOfTraining[] = {
     "optimizer-options", "learning-rate", "lr-schedule", "clip-norm", "buckets", "microbatches",
-    "batch-norm",        "no-dropout",    "sync",        "replicas",  "seed"};
+    "batch-norm",        "no-dropout",    "sync",        "replicas",  "keeper",  "seed"};
 
 std::vector<runtime::Setting> settingsOf(const ModelOptions &model, const TargetOptions &target) {
   std::vector<runtime::Setting> settings;

@@ -11,6 +11,8 @@
 #include "passes/train/Versions.h"
 #include "runtime/simulator/Simulator.h"
 
+#include "llvm/ADT/Sequence.h"
+
 namespace cleave {
 
 /// Seconds of a step of an entry that runs alone.
@@ -66,17 +68,18 @@ Expected<runtime::ReplicaSimulation> timeReplicas(const runtime::Plan &plan, con
                                                   const runtime::Replicas *as) {
   const runtime::Replicas &replicas = *plan->replicas;
   HostSharing sharing(machine);
-  auto describe = [&](uint32_t first) {
+  auto describe = [&](auto devices) {
     runtime::SimulatedReplica replica;
-    replica.host = machine.devices[first].host;
-    for (uint32_t device = first; device != first + replicas.devices; ++device)
+    replica.host = machine.devices[*devices.begin()].host;
+    for (uint32_t device : devices)
       replica.threads += sharing.threads(device);
     return replica;
   };
   std::vector<runtime::SimulatedReplica> each;
   Topology topology(machine);
   for (uint32_t number = 0; number != replicas.count; ++number) {
-    runtime::SimulatedReplica &replica = each.emplace_back(describe(number * replicas.devices));
+    uint32_t first = number * replicas.devices;
+    runtime::SimulatedReplica &replica = each.emplace_back(describe(llvm::seq(first, first + replicas.devices)));
     runtime::Plan own = plan.ofReplica(number);
     auto step = secondsOf(own, machine, profile, "train");
     if (!step)
@@ -94,7 +97,7 @@ Expected<runtime::ReplicaSimulation> timeReplicas(const runtime::Plan &plan, con
       replica.exchange += *seconds;
     }
   }
-  runtime::SimulatedReplica keeper = describe(0);
+  runtime::SimulatedReplica keeper = describe(runtime::keeperDevices(*plan));
   auto made = secondsOf(plan, machine, profile, "apply");
   if (!made)
     return made.error();

@@ -48,11 +48,21 @@ bool isOfReplicas(const PlanContents &plan, const Entry &entry) {
                            entry.name == mergeEntryName);
 }
 
+std::set<uint32_t> keeperDevices(const PlanContents &plan) {
+  std::set<uint32_t> devices;
+  for (const Entry &entry : plan.entries)
+    if (entry.name == applyEntryName)
+      for (const Program &program : entry.programs)
+        devices.insert(plan.meshes[program.mesh].devices.begin(), plan.meshes[program.mesh].devices.end());
+  return devices;
+}
+
 Plan Plan::ofReplica(uint32_t replica) const {
   auto moved = std::make_shared<PlanContents>(*contents);
   for (Mesh &mesh : moved->meshes)
     for (uint32_t &device : mesh.devices)
-      device += replica * moved->replicas->devices;
+      if (device < moved->replicas->devices) // else one of the keeper
+        device += replica * moved->replicas->devices;
   Plan plan = *this;
   plan.contents = std::move(moved);
   return plan;

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <variant>
@@ -389,6 +390,9 @@ struct PlanContents {
 
 /// Whether an entry is one that each of the plan's replicas runs, if it has any.
 bool isOfReplicas(const PlanContents &plan, const Entry &entry);
+/// The devices of a verified plan that keep the parameters of its replicas, if it has any: the first replica's, or
+/// others.
+std::set<uint32_t> keeperDevices(const PlanContents &plan);
 
 /// A plan file in memory. Immutable; copies share the bytes. Reading it makes sure that the file is well-formed
 /// (tables, strings, unions, enumerations), not that the plan makes sense: that is verifyPlan's part.

@@ -58,11 +58,12 @@ private:
     if (replicas.count < 2 || replicas.devices == 0 || all > plan.devices.size())
       return refuse("expect at least two with devices of their own, got ", replicas.count, " of ", replicas.devices,
                     " devices in a plan of ", plan.devices.size());
-    for (const Mesh &mesh : plan.meshes)
-      for (uint32_t device : mesh.devices)
-        if (device >= replicas.devices)
-          return refuse("mesh \"", mesh.name, "\" expects devices of the first, got \"", plan.devices[device].name,
-                        "\"");
+    for (const Entry &entry : plan.entries)
+      for (const Program &program : entry.programs)
+        for (uint32_t device : plan.meshes[program.mesh].devices)
+          if (device >= replicas.devices && isOfReplicas(plan, entry))
+            return refuse("entry \"", entry.name, "\" expects devices of the first, got \"", plan.devices[device].name,
+                          "\" of mesh \"", plan.meshes[program.mesh].name, "\"");
     for (uint64_t index = replicas.devices; index != all; ++index) {
       const PlanDevice &own = plan.devices[index], &first = plan.devices[index % replicas.devices];
       if (own.driver != first.driver)

@@ -364,8 +364,11 @@ private:
       if (!isFirst())
         return agree(Error::success());
       executorOptions.pin = !processes;
-      for (const PlanDevice &device : plan->devices)
-        executorOptions.threadsBehind += device.cores;
+      // Replicas work beside the keeper, whose devices may be theirs or come after them.
+      uint32_t replicaDevices = plan->replicas->count * plan->replicas->devices;
+      bool isApart = *keeperDevices(*plan).rbegin() >= replicaDevices;
+      for (uint32_t device = 0; device != replicaDevices; ++device)
+        (isApart ? executorOptions.threadsBefore : executorOptions.threadsBehind) += plan->devices[device].cores;
     }
     std::vector<std::string> names;
     for (const Entry *entry : entries)
@@ -435,6 +438,7 @@ private:
     std::set<uint32_t> devices;
     for (uint32_t device = 0; device != plan->replicas->count * plan->replicas->devices; ++device)
       devices.insert(device);
+    devices.merge(keeperDevices(*plan));
     if (processes)
       report.devices = joinMemory(*processes, plan, devices, context.rankOfDevice, report.devices);
   }

@@ -302,7 +302,7 @@ def refused(path):
     for ranks, arguments, code, text in (
             (3, [], UNSUPPORTED, "at most as many processes, since a replica runs in one, got 3"),
             (2, lists("0,2", "1,3"), UNSUPPORTED, 'devices of a replica in one process, got "cpu1" of replica 0 in rank 1'),
-            (2, lists("2-3", "0-1"), UNSUPPORTED, "replica 0, whose devices keep the parameters, in rank 0, got rank 1"),
+            (2, lists("2-3", "0-1"), UNSUPPORTED, "replica 0, beside which the parameters are kept, in rank 0, got rank 1"),
             (2, lists("0-1"), USAGE, "a list for each of the 2 processes"),
             (2, ["--trace", path("t.json")], UNSUPPORTED, "--trace does not go with"),
             (2, ["--lost-replica", "go-on"], USAGE, "--lost-replica go-on expects"),

@@ -25,7 +25,7 @@ static void printHeader(raw_ostream &out, const PlanSummary &summary) {
   if (std::string idle = summary.idleText(); !idle.empty())
     out << idle << "\n";
   if (plan.replicas)
-    out << replicasText(*plan.replicas) << "; their parameters are kept on the devices of the first\n";
+    out << replicasText(*plan.replicas) << "; their parameters are kept " << keeperText(plan) << "\n";
 }
 
 /// What the devices of each kind contribute, where there are several kinds, and what a step costs.

@@ -42,6 +42,24 @@ std::string replicasText(const runtime::Replicas &replicas) {
   return text + ", none more than " + countText(*replicas.bound, "step") + " ahead of the slowest";
 }
 
+std::string keeperText(const runtime::PlanContents &plan) {
+  std::map<uint32_t, uint64_t> bytes;
+  for (const runtime::Entry &entry : plan.entries)
+    for (const runtime::Program &program : entry.programs)
+      for (uint32_t device : plan.meshes[program.mesh].devices)
+        for (const runtime::State &state : program.state)
+          if (entry.name == runtime::applyEntryName)
+            bytes[device] += program.buffers[state.buffer].bytes;
+  std::set<uint32_t> devices = runtime::keeperDevices(plan);
+  if (*devices.rbegin() < plan.replicas->devices)
+    return "on the devices of the first";
+  std::string text;
+  for (uint32_t device : devices)
+    text += (text.empty() ? "in shards on " : ", ") + plan.devices[device].name + " (" +
+            bytesText(static_cast<double>(bytes[device])) + ")";
+  return text;
+}
+
 /// How often each number occurs, or, of many, where they lie.
 static std::string distributionText(const std::vector<double> &shares) {
   constexpr size_t few = 12;

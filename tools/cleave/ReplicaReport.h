@@ -17,6 +17,10 @@ Expected<Slowdowns> parseSlowdowns(const std::vector<std::string> &texts, const 
 /// "4 replicas, none more than 3 steps ahead of the slowest".
 std::string replicasText(const runtime::Replicas &replicas);
 
+/// "on the devices of the first", "in shards on cpu4 (1.5 MiB), cpu5 (1.4 MiB)": where the parameters are kept, and how
+/// much of them and of the optimizer's state.
+std::string keeperText(const runtime::PlanContents &plan);
+
 /// Says in some lines what is expected of the replicas, beside what it would be if they stepped together.
 Error printReplicas(llvm::raw_ostream &out, const runtime::Plan &plan, const Machine &machine,
                     const Slowdowns &slowdowns);

@@ -114,14 +114,17 @@ std::vector<DeviceMemory> ReplicaLoop::memory() const {
   for (const LocalReplica *replica : local)
     for (const DeviceMemory &memory : replica->memory())
       all.push_back(memory);
-  // The keeper's arenas are on the first replica's devices.
-  for (const DeviceMemory &memory : context.executor->memory())
-    for (DeviceMemory &device : all)
-      if (device.device == memory.device) {
-        device.plannedBytes += memory.plannedBytes;
-        device.allocatedBytes += memory.allocatedBytes;
-        device.liveBytes += memory.liveBytes;
-      }
+  // The keeper has arenas of its own, perhaps on devices of replicas.
+  for (const DeviceMemory &memory : context.executor->memory()) {
+    auto device = std::ranges::find(all, memory.device, &DeviceMemory::device);
+    if (device == all.end()) {
+      all.push_back(memory);
+      continue;
+    }
+    device->plannedBytes += memory.plannedBytes;
+    device->allocatedBytes += memory.allocatedBytes;
+    device->liveBytes += memory.liveBytes;
+  }
   return all;
 }
 

@@ -52,7 +52,8 @@ Error ReplicaOptions::divide(const TrainOptions &options, const PlanContents &pl
     return divided.error();
   for (uint32_t device = 0; device != plan.devices.size(); ++device) {
     uint32_t replica = device / replicas.devices;
-    uint32_t rank = (*divided)[options.devicesOfRank.empty() ? std::min(replica, replicas.count - 1) : device];
+    bool isKeepers = replica >= replicas.count;
+    uint32_t rank = !options.devicesOfRank.empty() ? (*divided)[device] : isKeepers ? 0 : (*divided)[replica];
     rankOfDevice.push_back(rank);
     if (replica == ranks.size() && replica != replicas.count)
       ranks.push_back(rank);
@@ -61,9 +62,16 @@ Error ReplicaOptions::divide(const TrainOptions &options, const PlanContents &pl
                        plan.devices[device].name, "\" of replica ", replica, " in rank ", rank, " and others in rank ",
                        ranks[replica]);
   }
+  for (uint32_t device : keeperDevices(plan))
+    if (device >= replicas.devices && rankOfDevice[device] != 0)
+      return makeError(Status::Unsupported, "device \"", plan.devices[device].name,
+                       "\", which keeps parameters, expects ", "to be in rank 0, got rank ", rankOfDevice[device],
+                       device >= replicas.count * replicas.devices
+                           ? "; change --devices-of-rank"
+                           : "; compile with --keeper first or devices=..., or run in one process");
   if (ranks.front() != 0)
-    return makeError(Status::Unsupported, "--devices-of-rank expects replica 0, whose devices keep the parameters, in ",
-                     "rank 0, got rank ", ranks.front());
+    return makeError(Status::Unsupported, "--devices-of-rank expects replica 0, beside which the parameters are kept, ",
+                     "in rank 0, got rank ", ranks.front());
   return Error::success();
 }
 
