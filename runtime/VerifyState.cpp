@@ -253,14 +253,19 @@ Error checkRoom(const PlanContents &plan, const std::vector<const Entry *> &entr
       bytes = std::max(bytes, program.arenaBytes);
     }
   std::vector<uint64_t> needed(plan.devices.size());
+  auto add = [&](uint32_t index, uint64_t bytes) -> Error {
+    const PlanDevice &device = plan.devices[index];
+    bool overflows = __builtin_add_overflow(needed[index], bytes, &needed[index]);
+    if (device.memoryLimit != 0 && (overflows || needed[index] > device.memoryLimit))
+      return makeError(Status::Infeasible, "device \"", device.name, "\" has a memory limit of ", device.memoryLimit,
+                       " bytes, but the arenas of all entries that share it need ", needed[index]);
+    return Error::success();
+  };
   for (auto [mesh, bytes] : ofMesh)
-    for (uint32_t index : plan.meshes[mesh.first].devices) {
-      const PlanDevice &device = plan.devices[index];
-      bool overflows = __builtin_add_overflow(needed[index], bytes, &needed[index]);
-      if (device.memoryLimit != 0 && (overflows || needed[index] > device.memoryLimit))
-        return makeError(Status::Infeasible, "device \"", device.name, "\" has a memory limit of ", device.memoryLimit,
-                         " bytes, but the arenas of all entries that share it need ", needed[index]);
-    }
+    for (uint32_t index : plan.meshes[mesh.first].devices)
+      for (uint32_t replica = 0; replica != (mesh.second ? plan.replicas->count : 1); ++replica)
+        if (Error error = add(index + (mesh.second ? replica * plan.replicas->devices : 0), bytes))
+          return error;
   return Error::success();
 }
 

@@ -314,6 +314,16 @@ TEST(ReplicaPlan, MayKeepParametersAnywhere) {
   }
 }
 
+// A plan has the programs of the first replica alone; the others need as much.
+TEST(ReplicaPlan, NeedsRoomForEachReplica) {
+  PlanBuilder builder = replicaPlan(3);
+  builder.plan.devices[1]->memory_limit = 32;
+  Error error = verifyPlan(builder.read());
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error.status(), Status::Infeasible);
+  EXPECT_NE(error.text().find("device \"second\" has a memory limit of 32 bytes"), std::string::npos) << error.text();
+}
+
 TEST(ReplicaPlan, MakesWhatReplicasTake) {
   Error error = verifyPlan(replicaPlan(3, /*gives=*/false).read());
   ASSERT_TRUE(error);
