@@ -137,6 +137,9 @@ def local_steps(text, steps):
                              ("local:1, averaged", "sgd", ["--sync", "local:1,outer-rate=1,outer-momentum=0"]),
                              ("synchronous", "adamw", ["--strategy", "data"]),
                              *((f"local:{h}", "adamw", ["--sync", f"local:{h}"]) for h in (1, 8, 64)),
+                             ("local:8, overlap 4", "adamw", ["--sync", "local:8,overlap=4"]),
+                             ("local:64, overlap 8", "adamw", ["--sync", "local:64,overlap=8"]),
+                             ("local:64, overlap 63", "adamw", ["--sync", "local:64,overlap=63"]),
                              ("local:64, bf16", "adamw", ["--sync", "local:64,dtype=bf16"]),
                              ("local:64, int8", "adamw", ["--sync", "local:64,dtype=int8"])):
         with tempfile.TemporaryDirectory() as folder:
