@@ -3,6 +3,7 @@
 // RUN: cleave-opt %s --codegen-choose-gpu-launches --codegen-compile-gpu-kernels=chip=sm_90 | FileCheck %s --check-prefix=CHIP
 // RUN: cleave-opt %s --codegen-choose-gpu-launches --codegen-compile-gpu-kernels=threads=1 > %t.one
 // RUN: cleave-opt %s --codegen-choose-gpu-launches --codegen-compile-gpu-kernels=threads=3 | diff %t.one -
+// RUN: cleave-opt %s --codegen-choose-gpu-launches | cleave-opt --codegen-compile-gpu-kernels | diff %t.one -
 
 // The oldest GPU among the devices; a device that names none counts as the oldest that there is.
 module attributes {dist.devices = [{name = "gpu0", driver = "cuda", cores = 1 : i64, memory = 0 : i64, chip = "sm_90"},
