@@ -4,9 +4,9 @@
 # Measures what docs/serving.md says of load, and writes it there with a plot: throughput and latency by the number of clients,
 # beside ONNX Runtime behind the thinnest Node server and beside what steps of the best batch give without a server;
 # latency at 70 % of the most, and what is answered in time at three times of it. Run it on an idle machine. --overload:
-# the last of these alone.
+# the last of these alone; --apart: with the server on as many cores as its devices have, and the load on the others.
 #
-#   python3 tools/bench/serving.py [--write] [--seconds N] [--only NAME] [--clients N,N,...] [--overload]
+#   python3 tools/bench/serving.py [--write] [--seconds N] [--only NAME] [--clients N,N,...] [--overload [--apart]]
 #
 # $CLEAVE_BIN names the programs' folder (build/bin), $CLEAVE_SHARED the folder with models/ (../shared).
 
@@ -29,12 +29,22 @@ BATCHES = [1, 2, 4, 8, 16, 32]
 DELAY = 5
 
 
-def cleave(*arguments, name="cleave"):
-    return subprocess.run([os.path.join(BIN, name), *map(str, arguments)], check=True, capture_output=True, text=True).stdout
+def cleave(*arguments, name="cleave", cores=None):
+    return subprocess.run([os.path.join(BIN, name), *map(str, arguments)], check=True, capture_output=True, text=True,
+                          preexec_fn=on(cores)).stdout
+
+
+def on(cores):
+    """What restricts a process to cores, if any are named."""
+    return (lambda: os.sched_setaffinity(0, cores)) if cores else None
 
 
 def models(folder):
-    """Names and files: two of convolutions, and an encoder of 6 layers, 512 wide, over 128 tokens."""
+    """Names and files: dense layers, 4,096 wide, whose weights one sample reads as well as many; two of convolutions; and an
+    encoder of 6 layers, 512 wide, over 128 tokens."""
+    mlp = os.path.join(folder, "mlp.onnx")
+    cleave("zoo", "mlp", "--layers", 4, "--inputs", 2048, "--hidden", 4096, "--weights", "-o", mlp)
+    yield "mlp", mlp
     encoder = os.path.join(folder, "encoder.onnx")
     cleave("zoo", "bert", "--layers", 6, "--hidden", 512, "--heads", 8, "--sequence", 128, "--weights", "-o", encoder)
     yield "encoder", encoder
@@ -47,9 +57,10 @@ def models(folder):
 
 
 @contextlib.contextmanager
-def serving(command):
+def serving(command, cores=None):
     """The URL of a server that runs for the block."""
-    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                               preexec_fn=on(cores))
     try:
         for line in process.stdout:
             if found := re.match(r"serving at (http://\S+)", line):
@@ -63,21 +74,23 @@ def serving(command):
         process.stdout.close()
 
 
-def load(url, model, seconds, **flags):
+def load(url, model, seconds, cores=None, **flags):
     """What `cleave load` reports."""
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "load.json")
         words = [word for name, value in flags.items() for word in ("--" + name, value)]
-        cleave("load", url, "--model", model, "--seconds", seconds, "--json", report, *words, name="cleave-run")
+        cleave("load", url, "--model", model, "--seconds", seconds, "--json", report, *words, name="cleave-run",
+               cores=cores)
         with open(report, encoding="utf-8") as file:
             return json.load(file)
 
 
-def ceiling(file, machine, folder):
+def ceiling(file, machine, folder, cores=None):
     """Samples a second of the best batch without a server, its size, and the seconds that it and the largest take."""
     report, best = os.path.join(folder, "run.json"), (0, 0, 0)
     for batch in BATCHES:
-        cleave("run", file, "--machine", machine, "--batch", batch, "--warmup", 2, "--duration", 3, "--json", report)
+        cleave("run", file, "--machine", machine, "--batch", batch, "--warmup", 2, "--duration", 3, "--json", report,
+               cores=cores)
         with open(report, encoding="utf-8") as text:
             seconds = json.load(text)["latency_ms"]["median"] * 1e-3
         best = max(best, (batch / seconds, batch, seconds))
@@ -86,15 +99,25 @@ def ceiling(file, machine, folder):
 
 def overload(name, file, machine, options, folder):
     """Prints how much of the most is answered in time at three times of it."""
+    own = others = None
+    if options.apart:
+        present = sorted(os.sched_getaffinity(0))
+        own, others = present[:cores_of(machine)], present[cores_of(machine):]
+        if not others:
+            print(f"{name} {machine}: --apart expects more cores than the devices have", flush=True)
+            return
     plan = os.path.join(folder, "model.plan")
     cleave("compile", file, "--machine", machine, "--batches", ",".join(map(str, BATCHES)), "-o", plan)
-    limit = DELAY + 3 * ceiling(file, machine, folder)[2] * 1e3
-    with serving([os.path.join(BIN, "cleave-run"), "serve", "model=" + plan, "--http", 0, "--max-delay", DELAY]) as url:
-        best = max(load(url, "model", options.seconds, clients=clients)["answers_per_second"] for clients in options.clients)
-        crowd = load(url, "model", options.seconds * 3, clients=1024, rate=3 * best, deadline=limit)
+    most, _, step, _ = ceiling(file, machine, folder, own)
+    limit = DELAY + 3 * step * 1e3
+    command = [os.path.join(BIN, "cleave-run"), "serve", "model=" + plan, "--http", 0, "--max-delay", DELAY]
+    with serving(command, own) as url:
+        best = max(load(url, "model", options.seconds, others, clients=clients)["answers_per_second"]
+                   for clients in options.clients)
+        crowd = load(url, "model", options.seconds * 3, others, clients=1024, rate=3 * best, deadline=limit)
     goodput = crowd["goodput_per_second"]
-    print(f"{name} {machine}: at most {best:.1f}, limit {limit:.1f} ms, in time at 300 % {goodput:.1f}, share "
-          f"{goodput / best:.2f}", flush=True)
+    print(f"{name} {machine}: {most:.1f} without a server, at most {best:.1f}, share {best / most:.2f}, limit {limit:.1f} ms, "
+          f"in time at 300 % {goodput:.1f}, share {goodput / best:.2f}", flush=True)
 
 
 def cores_of(machine):
@@ -173,6 +196,7 @@ def main():
     parser.add_argument("--machines", default="host:1x1,host:2x1")
     parser.add_argument("--clients", default="1,16,64,256")
     parser.add_argument("--overload", action="store_true")
+    parser.add_argument("--apart", action="store_true")
     options = parser.parse_args()
     options.clients = [int(number) for number in options.clients.split(",")]
     rows, rates = [], []
