@@ -29,8 +29,8 @@ public:
 
   /// Whether all of these samples lie where they belong in a batch of them.
   bool isGathered(const std::vector<JobSlice> &slices) const;
-  /// Copies samples, of jobs with ids, of which a batch may come to consist, to where they belong then. Between batches
-  /// only, of which there was one.
+  /// Copies samples, of jobs with ids, of which a batch may come to consist, to where they belong then. Expects that
+  /// `use` has succeeded once, and that no batch is in work here.
   void gatherAhead(const std::vector<JobSlice> &slices);
   /// Brings the slices' samples together as the inputs of the size in use, one after the other, and fills the rest with
   /// zeros. Where one slice is the whole batch, its job's tensors are the inputs and outputs.
