@@ -15,6 +15,8 @@ namespace cleave {
 inline constexpr int64_t warpThreads = 32;
 /// Threads of a block, and blocks of a launch, at most.
 inline constexpr int64_t mostThreads = 1024, mostBlocks = (int64_t(1) << 31) - 1;
+/// Iterations of a loop that are written out one after the other, at most: each makes the function larger.
+inline constexpr int64_t mostWrittenOut = 256;
 /// Shared memory that a function may declare; more has to be asked for when it is launched, and not every GPU has it.
 inline constexpr int64_t mostSharedBytes = 48 * 1024, sharedAlignment = 16;
 /// Arguments of a kernel lie at multiples of this.

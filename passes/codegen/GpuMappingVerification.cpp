@@ -168,6 +168,9 @@ LogicalResult MappingOfLaunch::verifyCombines() {
 }
 
 LogicalResult MappingOfLaunch::verifyLoop() {
+  if (launch.unrolled && launch.rounds() > mostWrittenOut / launch.width)
+    return error("to have at most ") << mostWrittenOut << " iterations of a thread written out, got " << launch.rounds()
+                                     << " of " << launch.width << " elements";
   if (launch.ahead.empty())
     return success();
   if (launch.inner.empty() || launch.unrolled || launch.ahead.size() != launch.lastPhase() + 1)
@@ -176,6 +179,9 @@ LogicalResult MappingOfLaunch::verifyLoop() {
   for (int64_t units : launch.ahead)
     if (units < 1)
       return error("to have at least one iteration under way, got ") << units;
+    else if (units > mostWrittenOut / launch.width)
+      return error("to have at most ") << mostWrittenOut << " iterations under way, got " << units << " of "
+                                       << launch.width << " elements";
   return success();
 }
 

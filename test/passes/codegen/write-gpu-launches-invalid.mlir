@@ -1612,6 +1612,54 @@ plan.native_kernel @k attributes {driver = "cuda", mappings = [#plan.gpu_mapping
 
 // -----
 
+// What is under way is written out.
+#all = affine_map<(i, j) -> (i, j)>
+#rows = affine_map<(i, j) -> (i)>
+// expected-error @+1 {{expects launch 0 to have at most 256 iterations under way, got 257 of 1 elements}}
+plan.native_kernel @k attributes {driver = "cuda", mappings = [#plan.gpu_mapping<outer = [48], inner = [80], blocks = 1, groups = 64, ahead = [257]>]} {
+^bb0(%x: tensor<48x80xf32>):
+  %0 = dfg.reduce %x {kind = #dfg.reduce_kind<sum>, dims = array<i64: 1>} : (tensor<48x80xf32>) -> tensor<48xf32>
+  plan.yield %0 : tensor<48xf32>
+} loops {
+^bb0(%x: tensor<48x80xf32>):
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<48xf32>
+  %f = linalg.fill {plan.steps = []} ins(%zero : f32) outs(%e : tensor<48xf32>) -> tensor<48xf32>
+  %0 = linalg.generic {indexing_maps = [#all, #rows], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<48x80xf32>) outs(%f : tensor<48xf32>) attrs = {plan.steps = [#plan.gpu_step<launch = 0, outer = [<0>], inner = [<1>], stores = [0]>]} {
+  ^bb0(%in: f32, %out: f32):
+    %b = arith.addf %out, %in : f32
+    linalg.yield %b : f32
+  } -> tensor<48xf32>
+  plan.yield %0 : tensor<48xf32>
+}
+
+// -----
+
+// So are all iterations of a thread.
+#all = affine_map<(i, j) -> (i, j)>
+#rows = affine_map<(i, j) -> (i)>
+// expected-error @+1 {{expects launch 0 to have at most 256 iterations of a thread written out, got 257 of 1 elements}}
+plan.native_kernel @k attributes {driver = "cuda", mappings = [#plan.gpu_mapping<outer = [48], inner = [257], blocks = 1, groups = 64, unrolled = true>]} {
+^bb0(%x: tensor<48x257xf32>):
+  %0 = dfg.reduce %x {kind = #dfg.reduce_kind<sum>, dims = array<i64: 1>} : (tensor<48x257xf32>) -> tensor<48xf32>
+  plan.yield %0 : tensor<48xf32>
+} loops {
+^bb0(%x: tensor<48x257xf32>):
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<48xf32>
+  %f = linalg.fill {plan.steps = []} ins(%zero : f32) outs(%e : tensor<48xf32>) -> tensor<48xf32>
+  %0 = linalg.generic {indexing_maps = [#all, #rows], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<48x257xf32>) outs(%f : tensor<48xf32>) attrs = {plan.steps = [#plan.gpu_step<launch = 0, outer = [<0>], inner = [<1>], stores = [0]>]} {
+  ^bb0(%in: f32, %out: f32):
+    %b = arith.addf %out, %in : f32
+    linalg.yield %b : f32
+  } -> tensor<48xf32>
+  plan.yield %0 : tensor<48xf32>
+}
+
+// -----
+
 // Squares have two sides.
 #all = affine_map<(i, j) -> (i, j)>
 // expected-error @+1 {{expects launch 0 to have squares of single elements, of an outer level and the last one, and no inner levels, got level 1}}
