@@ -28,7 +28,7 @@ public:
   /// its copies keep `owner`; null: the caller sees to it that the bytes stay.
   static Expected<HostTensor> view(TensorType type, std::span<std::byte> bytes, std::shared_ptr<void> owner = nullptr);
   /// A tensor over those of these bytes that begin at byte `begin`, as many as `type` needs. Fails as `view` does, and
-  /// where there are not so many.
+  /// where there are fewer.
   Expected<HostTensor> part(TensorType type, uint64_t begin) const;
 
   const TensorType &type() const { return tensorType; }

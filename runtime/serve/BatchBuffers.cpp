@@ -108,13 +108,11 @@ void BatchBuffers::gather(const std::vector<JobSlice> &slices) {
   isBorrowed = slices.size() == 1 && slices.front().count == capacity && borrow(slices.front());
   if (isBorrowed)
     return;
+  gatherAhead(slices);
   uint64_t place = 0;
-  for (size_t i = 0; i != slices.size(); place += slices[i++].count)
-    if (!isPlaced(i, slices[i])) {
-      copySamples(slices[i], place);
-      placed.resize(std::min(placed.size(), i));
-    }
-  // Nobody reads what comes of it; zeros are valid as indices, and give the same result every time.
+  for (const JobSlice &slice : slices)
+    place += slice.count;
+  // Its results are not used; zeros are valid as indices, and give the same result every time.
   for (const HostTensor &input : inputs) {
     auto rest = samplesOf(input, place, capacity - place, capacity);
     std::fill(rest.begin(), rest.end(), std::byte(0));

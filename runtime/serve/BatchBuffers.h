@@ -32,8 +32,8 @@ public:
   /// Copies samples, of jobs with ids, of which a batch may come to consist, to where they belong then. Expects that
   /// `use` has succeeded once, and that no batch is in work here.
   void gatherAhead(const std::vector<JobSlice> &slices);
-  /// Brings the slices' samples together as the inputs of the size in use, one after the other, and fills the rest with
-  /// zeros. Where one slice is the whole batch, its job's tensors are the inputs and outputs.
+  /// Brings the samples of jobs with ids together as the inputs of the size in use, one after the other, and fills the
+  /// rest with zeros. Where one slice is the whole batch, its job's tensors are the inputs and outputs.
   void gather(const std::vector<JobSlice> &slices);
   /// Hands results out in the same order.
   void scatter(const std::vector<JobSlice> &slices) const;

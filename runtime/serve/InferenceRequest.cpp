@@ -80,7 +80,7 @@ Expected<HostTensor> RequestBuilder::fromBytes(const TensorType &type, std::stri
   auto expected = type.byteSize();
   if (!expected || *expected != bytes.size())
     return refuse("expects ", expected.value_or(0), " bytes, got ", bytes.size());
-  // Nobody writes inputs. A byte of a BOOL is 0 or 1, which kernels rely on: those are written, below.
+  // Inputs are only read, but for BOOLs, whose bytes are made 0 or 1 below, as kernels rely on.
   if (owner && type.element != ElementType::I1) {
     auto *first = reinterpret_cast<std::byte *>(const_cast<char *>(bytes.data()));
     return HostTensor::view(type, {first, bytes.size()}, std::move(owner));

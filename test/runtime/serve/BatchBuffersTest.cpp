@@ -2,7 +2,7 @@
 //
 // Samples of several jobs in the tensors of one batch: in their places, with zeros behind them, copied once.
 
-#include "../PlanBuilder.h"
+#include "TwicePlan.h"
 
 #include "runtime/serve/BatchBuffers.h"
 
@@ -13,37 +13,18 @@
 namespace cleave::runtime::serve {
 namespace {
 
-using namespace runtime::test;
+using namespace test;
 
-/// y = 2 x in batches of one, two and four samples.
+/// In batches of one, two and four samples.
 const BatchedPlan &batchedPlan() {
-  static const BatchedPlan plan = [] {
-    PlanBuilder builder;
-    uint32_t device = builder.device("d0");
-    for (uint32_t samples : {1, 2, 4}) {
-      if (samples != 1)
-        builder.addEntry("", samples);
-      builder.entry().name = "batch/" + std::to_string(samples);
-      builder.entry().samples = samples;
-      uint32_t x = builder.input("x", samples), y = builder.output("y", samples);
-      uint32_t given = builder.buffer(device, "given", samples), doubled = builder.buffer(device, "doubled", samples);
-      Point loaded = builder.loadInput(device, x, given);
-      Point called = builder.call(device, "twice", builder.kernel("twice", 1, samples), {given, doubled}, {loaded});
-      builder.storeOutput(device, y, doubled, {called});
-    }
-    return *BatchedPlan::open(builder.read());
-  }();
+  static const BatchedPlan plan = *BatchedPlan::open(twicePlan({1, 2, 4}));
   return plan;
 }
 
-std::shared_ptr<InferenceJob> jobWith(RequestId id, std::vector<float> values) {
-  auto job = std::make_shared<InferenceJob>();
+/// A job as a model knows it.
+std::shared_ptr<InferenceJob> knownJob(RequestId id, const std::vector<float> &values) {
+  std::shared_ptr<InferenceJob> job = jobWith(values);
   job->id = id;
-  job->samples = values.size();
-  TensorType type{ElementType::F32, {static_cast<int64_t>(values.size())}, {}};
-  job->inputs.push_back(*HostTensor::allocate(type));
-  job->outputs.push_back(*HostTensor::allocate(type));
-  std::ranges::copy(values, job->inputs.front().as<float>().begin());
   return job;
 }
 
@@ -67,7 +48,7 @@ void gatherAhead(BatchBuffers &buffers, const std::vector<JobSlice> &slices) {
 
 TEST(BatchBuffers, PutSamplesSideBySide) {
   BatchBuffers buffers(batchedPlan());
-  auto a = jobWith(1, {1, 2, 3}), b = jobWith(2, {4});
+  auto a = knownJob(1, {1, 2, 3}), b = knownJob(2, {4});
   std::vector<JobSlice> slices = {{a, 1, 2}, {b, 0, 1}};
   ASSERT_FALSE(buffers.use(2));
   buffers.gather(slices);
@@ -82,7 +63,7 @@ TEST(BatchBuffers, PutSamplesSideBySide) {
 TEST(BatchBuffers, CopySamplesOnce) {
   BatchBuffers buffers(batchedPlan());
   ASSERT_FALSE(buffers.use(0));
-  auto a = jobWith(1, {1}), b = jobWith(2, {2}), c = jobWith(3, {3});
+  auto a = knownJob(1, {1}), b = knownJob(2, {2}), c = knownJob(3, {3});
   gatherAhead(buffers, {{a, 0, 1}});
   gatherAhead(buffers, {{a, 0, 1}, {b, 0, 1}});
   EXPECT_TRUE(buffers.isGathered({{a, 0, 1}, {b, 0, 1}}));
@@ -96,7 +77,7 @@ TEST(BatchBuffers, CopySamplesOnce) {
 TEST(BatchBuffers, TakeBackWhatWasGatheredInVain) {
   BatchBuffers buffers(batchedPlan());
   ASSERT_FALSE(buffers.use(0));
-  auto a = jobWith(1, {1}), b = jobWith(2, {2}), c = jobWith(3, {3, 4});
+  auto a = knownJob(1, {1}), b = knownJob(2, {2}), c = knownJob(3, {3, 4});
   gatherAhead(buffers, {{a, 0, 1}, {b, 0, 1}, {c, 0, 2}});
   ASSERT_FALSE(buffers.use(2));
   buffers.gather({{b, 0, 1}, {c, 0, 2}});
@@ -127,7 +108,7 @@ TEST(BatchBuffers, TakeBackWhatWasGatheredInVain) {
 TEST(BatchBuffers, BorrowWhatIsAWholeBatch) {
   BatchBuffers buffers(batchedPlan());
   auto owner = std::make_shared<std::vector<std::byte>>(1 + 4 * sizeof(float));
-  auto a = jobWith(1, {0, 0, 0, 0});
+  auto a = knownJob(1, {0, 0, 0, 0});
   auto bytes = std::span(*owner).subspan(1);
   std::memcpy(bytes.data(), std::vector<float>{1, 2, 3, 4}.data(), bytes.size());
   a->inputs.front() = *HostTensor::view(a->inputs.front().type(), bytes, owner);

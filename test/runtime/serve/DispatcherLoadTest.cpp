@@ -278,7 +278,7 @@ TEST(DispatcherLoad, KeepsToTheFastestSizeWhereTimesVary) {
       dispatcher.submit({next++, 1, 0, now, never});
     while (done < 40'000) {
       auto batch = dispatcher.next(now).batch;
-      ASSERT_TRUE(batch) << "expected no wait, as nobody comes";
+      ASSERT_TRUE(batch) << "expected no wait, as no more come";
       double seconds = takes(sizes[batch->size].seconds);
       now += static_cast<Time>(seconds * 1e9);
       dispatcher.finish(batch->number, seconds);

@@ -114,7 +114,7 @@ TEST(Dispatcher, BatchesWhatWaits) {
   EXPECT_EQ(second->size, 1u);
 }
 
-// What the next batch begins with can be known while one runs, as long as nobody more urgent comes.
+// What the next batch begins with can be known while one runs, as long as nothing more urgent comes.
 TEST(Dispatcher, SaysWhatTheNextBatchBeginsWith) {
   Dispatcher dispatcher = twoSizes();
   dispatcher.submit({0, 1, 0, 0, never});

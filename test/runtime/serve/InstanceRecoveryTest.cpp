@@ -2,7 +2,7 @@
 //
 // Where plans may run that are for fewer devices than those that an instance had, and in which order they are tried.
 
-#include "../PlanBuilder.h"
+#include "TwicePlan.h"
 
 #include "runtime/serve/InstanceRecovery.h"
 
@@ -11,22 +11,12 @@
 namespace cleave::runtime::serve {
 namespace {
 
-using namespace runtime::test;
+using namespace test;
 
 /// y = 2 x on the first of some devices.
 std::shared_ptr<const ServedPlan> planFor(uint32_t devices) {
-  PlanBuilder builder;
-  for (uint32_t device = 0; device != devices; ++device)
-    builder.device("d" + std::to_string(device));
-  builder.entry().name = "batch/1";
-  builder.entry().samples = 1;
-  uint32_t x = builder.input("x", 1), y = builder.output("y", 1);
-  uint32_t given = builder.buffer(0, "given", 1), doubled = builder.buffer(0, "doubled", 1);
-  Point loaded = builder.loadInput(0, x, given);
-  Point called = builder.call(0, "twice", builder.kernel("twice", 1, 1), {given, doubled}, {loaded});
-  builder.storeOutput(0, y, doubled, {called});
   return std::make_shared<ServedPlan>(
-      ServedPlan{std::to_string(devices) + ".plan", *BatchedPlan::open(builder.read()), nullptr});
+      ServedPlan{std::to_string(devices) + ".plan", *BatchedPlan::open(twicePlan({1}, devices)), nullptr});
 }
 
 std::vector<unsigned> devicesBefore(const std::vector<InstanceChoice> &choices) {

@@ -2,7 +2,7 @@
 //
 // A served model on a plan of one device: what its thread and those of clients do between each other's steps.
 
-#include "../PlanBuilder.h"
+#include "TwicePlan.h"
 
 #include "runtime/Clock.h"
 #include "runtime/serve/ServedModel.h"
@@ -16,35 +16,11 @@
 namespace cleave::runtime::serve {
 namespace {
 
-using namespace runtime::test;
+using namespace test;
 
-/// y = 2 x, in batches of these sizes.
-Plan twicePlan(std::initializer_list<uint32_t> sizes) {
-  PlanBuilder builder;
-  uint32_t device = builder.device("d0");
-  for (uint32_t samples : sizes) {
-    std::string name = "batch/" + std::to_string(samples);
-    if (samples != *sizes.begin())
-      builder.addEntry(name, samples);
-    builder.entry().name = name;
-    builder.entry().samples = samples;
-    uint32_t x = builder.input("x", samples), y = builder.output("y", samples);
-    uint32_t given = builder.buffer(device, "given", samples), doubled = builder.buffer(device, "doubled", samples);
-    Point loaded = builder.loadInput(device, x, given);
-    Point called = builder.call(device, "twice", builder.kernel("twice", 1, samples), {given, doubled}, {loaded});
-    builder.storeOutput(device, y, doubled, {called});
-  }
-  return builder.read();
-}
-
-std::shared_ptr<InferenceJob> jobOf(uint64_t samples) {
-  auto job = std::make_shared<InferenceJob>();
-  job->samples = samples;
-  TensorType type{ElementType::F32, {static_cast<int64_t>(samples)}};
-  job->inputs.push_back(*HostTensor::allocate(type));
-  job->outputs.push_back(*HostTensor::allocate(type));
-  for (float &element : job->inputs.front().as<float>())
-    element = 3;
+/// A job of samples of one value that has come just now.
+std::shared_ptr<InferenceJob> arrivedJob(uint64_t samples, float value = 3) {
+  std::shared_ptr<InferenceJob> job = jobWith(std::vector<float>(samples, value));
   job->times.arrival = now();
   return job;
 }
@@ -54,7 +30,7 @@ std::shared_ptr<InferenceJob> jobOf(uint64_t samples) {
 TEST(ServedModel, CancelsWhatIsInABatchWhileOthersAreTold) {
   auto model = ServedModel::load("twice", "1", {{"twice.plan", twicePlan({1})}}, {});
   ASSERT_TRUE(model) << model.error().text();
-  std::shared_ptr<InferenceJob> first = jobOf(1), late = jobOf(1), leaving = jobOf(2);
+  std::shared_ptr<InferenceJob> first = arrivedJob(1), late = arrivedJob(1), leaving = arrivedJob(2);
   std::promise<Outcome> lateEnded, leavingEnded;
   std::optional<RequestId> leavingId;
   late->done = [&](Outcome outcome) {
@@ -79,7 +55,7 @@ TEST(ServedModel, CancelsWhatIsInABatchWhileOthersAreTold) {
 }
 
 // Clients that ask as fast as they are answered, so that steps end at any moment of the model's thread: each gets its
-// own answer, and nobody waits for ever.
+// own answer, and none waits for ever.
 TEST(ServedModel, AnswersClientsThatAskWithoutPause) {
   ServedModelOptions options;
   options.maxDelay = 100'000;
@@ -88,15 +64,14 @@ TEST(ServedModel, AnswersClientsThatAskWithoutPause) {
   std::atomic<unsigned> wrong = 0;
   auto ask = [&](unsigned client) {
     for (unsigned i = 0; i != 3000; ++i) {
-      std::shared_ptr<InferenceJob> job = jobOf(1 + (client + i) % 3);
-      for (float &element : job->inputs.front().as<float>())
-        element = static_cast<float>(client * 10000 + i);
+      auto value = static_cast<float>(client * 10000 + i);
+      std::shared_ptr<InferenceJob> job = arrivedJob(1 + (client + i) % 3, value);
       std::promise<Outcome> ended;
       job->done = [&](Outcome outcome) { ended.set_value(outcome); };
       (*model)->submit(job);
       bool isRight = ended.get_future().get() == Outcome::Answered;
       for (float element : job->outputs.front().as<float>())
-        isRight &= element == 2 * static_cast<float>(client * 10000 + i);
+        isRight &= element == 2 * value;
       wrong += !isRight;
     }
   };
