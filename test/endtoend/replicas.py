@@ -24,6 +24,17 @@ from train_lenet import generated, random_order, run, torch_model
 import numpy
 
 
+def hosts_machine(devices, bandwidth="1 Gb/s", latency="1 ms", hosts=2):
+    """A machine file of equal hosts, whose devices are cores, and a network between them."""
+    return f"""name: hosts
+device_kinds:
+  core: {{ driver: cpu, cores: 1, memory: 4 GiB, bandwidth: 20 GB/s, peak: {{ f32: 80 GFLOP/s }} }}
+hosts:
+  - {{ count: {hosts}, devices: [ {{ kind: core, count: {devices} }} ] }}
+network: {{ bandwidth: {bandwidth}, latency: {latency} }}
+"""
+
+
 def compile_plan(model, plan, *options):
     run([], "compile", model, "--train", "--loss", "cross-entropy", *options, "-o", plan)
     return plan

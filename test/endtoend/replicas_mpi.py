@@ -15,22 +15,12 @@ import tempfile
 import time
 
 from cleave_process import REJECTED, UNSUPPORTED, USAGE, Checks, Result, cleave, mpirun, mpirun_command, program, signal_rank, skip
-from replicas import WAYS, Folder, compile_plan, differing, random_model
+from replicas import WAYS, Folder, compile_plan, differing, hosts_machine, random_model
 from train_lenet import run
 
 import numpy
 
 LOST = 7
-
-# Two hosts of two devices each.
-HOSTS = """name: two-hosts
-device_kinds:
-  core: { driver: cpu, cores: 1, memory: 4 GiB, bandwidth: 20 GB/s, peak: { f32: 80 GFLOP/s } }
-hosts:
-  - { count: 2, devices: [ { kind: core, count: 2 } ] }
-network: { bandwidth: 1 Gb/s, latency: 1 ms }
-"""
-
 
 def lenet(path):
     run([], "zoo", "lenet", "--batch", "32", "-o", path("lenet.onnx"))
@@ -95,7 +85,7 @@ def same(path):
             equal(result, "whole", "part", f"{sync} goes on from checkpoints")
     # Plans for several hosts are plans like others.
     with open(path("hosts.yaml"), "w", encoding="utf-8") as file:
-        file.write(HOSTS)
+        file.write(hosts_machine(2))
     for replicas, way in (("4", ["--strategy", "single"]), ("2", ["--strategy", "tensor", "--degrees", "model=2"])):
         plan = compile_plan(path("lenet.onnx"), path("h.plan"), "--machine", path("hosts.yaml"), *way, *MOMENTUM, "--sync",
                             "ssp:0", "--replicas", replicas)
@@ -268,7 +258,7 @@ def hosts(path):
         skip("network namespaces cannot be made here")
     checks, data = Checks(), path.data(320)
     with open(path("hosts.yaml"), "w", encoding="utf-8") as file:
-        file.write(HOSTS)
+        file.write(hosts_machine(2))
     options = ["--machine", path("hosts.yaml"), "--strategy", "single", *MOMENTUM]
     with TwoHosts(path) as two:
         for sync in ("ssp:0", "ssp:2", "local:3", "local:3,overlap=2"):

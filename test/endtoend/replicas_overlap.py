@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 from cleave_process import USAGE, Checks, cleave, mpirun
-from replicas import Folder, compile_plan, differing, gradient
+from replicas import Folder, compile_plan, differing, gradient, hosts_machine
 from train_lenet import random_order, run
 
 import numpy
@@ -170,16 +170,6 @@ def same(path):
     checks.report()
 
 
-# Two hosts with a replica each, and a network between them that is slow beside a step.
-SLOW = """name: slow-network
-device_kinds:
-  core: { driver: cpu, cores: 1, memory: 4 GiB, bandwidth: 20 GB/s, peak: { f32: 80 GFLOP/s } }
-hosts:
-  - { count: 2, devices: [ { kind: core, count: 1 } ] }
-network: { bandwidth: 100 Mb/s, latency: 20 ms }
-"""
-
-
 def slow(path):
     checks = Checks()
     run([], "zoo", "lenet", "--batch", "32", "-o", path("lenet.onnx"))
@@ -193,7 +183,7 @@ def slow(path):
             checks.add(result.code == 1 and f"fails in its step {step}" in result.errors and result.errors.count("error:") == 1,
                        f"a replica that fails in step {step} in {ranks} processes ends the run", result)
     with open(path("slow.yaml"), "w", encoding="utf-8") as file:
-        file.write(SLOW)
+        file.write(hosts_machine(1, bandwidth="100 Mb/s", latency="20 ms"))
 
     def predicted(sync):
         plan = compile_plan(path("lenet.onnx"), path("s.plan"), "--machine", path("slow.yaml"), *OPTIONS[2:], "--sync", sync)
