@@ -104,7 +104,9 @@ Error ModelCompiler::takeFirstReplica() {
   replicas = request.target.replicas ? request.target.replicas : devices;
   if (replicas < 2)
     return makeError(Status::Usage, "--sync expects at least two replicas, got ", replicas,
-                     replicas == devices ? " device" : "", *keepers ? " besides those of --keeper" : "",
+                     replicas != devices ? ""
+                     : *keepers          ? " device that --keeper leaves to them"
+                                         : " device",
                      "; say --machine with more devices");
   if (devices % replicas != 0)
     return makeError(Status::Usage, "--replicas expects a divisor of the machine's ", devices, " devices",

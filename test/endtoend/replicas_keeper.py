@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 from cleave_process import UNSUPPORTED, USAGE, Checks, cleave, mpirun
-from replicas import WAYS, Folder, compile_plan, differing, random_model
+from replicas import WAYS, Folder, compile_plan, differing, hosts_machine, random_model
 from train_lenet import run
 
 import numpy
@@ -23,7 +23,7 @@ MOMENTUM = ["--optimizer", "momentum", "--learning-rate", "0.05"]
 
 
 def own(devices, count):
-    """The options of a plan with so many devices for replicas, and others for the keeper."""
+    """The options of a plan with devices for replicas, and others for the keeper."""
     names = ",".join(f"cpu{devices + index}" for index in range(count))
     return ["--machine", f"host:{devices + count}x1", "--keeper", f"devices={names}"]
 
@@ -108,22 +108,12 @@ def same(path):
     checks.report()
 
 
-# Two hosts of two devices each.
-HOSTS = """name: two-hosts
-device_kinds:
-  core: { driver: cpu, cores: 1, memory: 4 GiB, bandwidth: 20 GB/s, peak: { f32: 80 GFLOP/s } }
-hosts:
-  - { count: 2, devices: [ { kind: core, count: 2 } ] }
-network: { bandwidth: 1 Gb/s, latency: 1 ms }
-"""
-
-
 def refused(path):
     checks = Checks()
     run([], "zoo", "lenet", "--batch", "32", "-o", path("lenet.onnx"))
     data = path.data(64)
     with open(path("hosts.yaml"), "w", encoding="utf-8") as file:
-        file.write(HOSTS)
+        file.write(hosts_machine(2))
     base = ["compile", path("lenet.onnx"), "--train", "--loss", "cross-entropy", "--strategy", "single", "-o", path("x.plan")]
     six, sync, hosts = ["--machine", "host:6x1"], ["--sync", "ssp:2"], ["--machine", path("hosts.yaml")]
     for arguments, code, text in (
@@ -134,7 +124,7 @@ def refused(path):
             ([*six, *sync, "--keeper", "devices=cpu0,cpu1"], UNSUPPORTED, "expects the last 2 of the machine's 6 devices"),
             ([*six, *sync, "--keeper", "devices=cpu5,cpu4"], UNSUPPORTED, "in their order"),
             ([*six, *sync, "--keeper", "devices=cpu5", "--replicas", "3"], USAGE, "5 devices without those of --keeper, got 3"),
-            ([*six, *sync, "--keeper", "devices=cpu1,cpu2,cpu3,cpu4,cpu5"], USAGE, "got 1 device besides those of --keeper"),
+            ([*six, *sync, "--keeper", "devices=cpu1,cpu2,cpu3,cpu4,cpu5"], USAGE, "got 1 device that --keeper leaves to them"),
             ([*hosts, *sync, "--keeper", "devices=two-hosts"], USAGE, "names of the machine's devices"),
             ([*hosts, *sync, "--keeper", "all"], UNSUPPORTED, "of another one; take --keeper first")):
         result = cleave(*base, *arguments)
@@ -165,7 +155,7 @@ def refused(path):
     times = {}
     for count, names in ((1, "core.2"), (3, "core.2,core.3,core.4")):
         with open(path("one.yaml"), "w", encoding="utf-8") as file:
-            file.write(HOSTS.replace("count: 2, devices", "count: 1, devices").replace("count: 2 }", f"count: {2 + count} }}"))
+            file.write(hosts_machine(2 + count, hosts=1))
         plan = compile_plan(path("mlp.onnx"), path("m.plan"), "--machine", path("one.yaml"), "--keeper", f"devices={names}",
                             "--strategy", "single", *sync, *MOMENTUM)
         found = re.search(r"([0-9.]+) (us|ms)", run([], "explain", plan, "--entry", "apply").output)
