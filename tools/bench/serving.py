@@ -4,9 +4,11 @@
 # Measures what docs/serving.md says of load, and writes it there with a plot: throughput and latency by the number of clients,
 # beside ONNX Runtime behind the thinnest Node server and beside what steps of the best batch give without a server;
 # latency at 70 % of the most, and what is answered in time at three times of it. Run it on an idle machine. --overload:
-# the last of these alone; --apart: with the server on as many cores as its devices have, and the load on the others.
+# the last of these alone; --apart: with the server on as many cores as its devices have, and the load on the others;
+# --instances: of several instances of the plan.
 #
-#   python3 tools/bench/serving.py [--write] [--seconds N] [--only NAME] [--clients N,N,...] [--overload [--apart]]
+#   python3 tools/bench/serving.py [--write] [--seconds N] [--only NAME] [--clients N,N,...]
+#                                  [--overload [--apart] [--instances N]]
 #
 # $CLEAVE_BIN names the programs' folder (build/bin), $CLEAVE_SHARED the folder with models/ (../shared).
 
@@ -102,15 +104,18 @@ def overload(name, file, machine, options, folder):
     own = others = None
     if options.apart:
         present = sorted(os.sched_getaffinity(0))
-        own, others = present[:cores_of(machine)], present[cores_of(machine):]
+        needed = cores_of(machine) * options.instances
+        own, others = present[:needed], present[needed:]
         if not others:
             print(f"{name} {machine}: --apart expects more cores than the devices have", flush=True)
             return
     plan = os.path.join(folder, "model.plan")
     cleave("compile", file, "--machine", machine, "--batches", ",".join(map(str, BATCHES)), "-o", plan)
     most, _, step, _ = ceiling(file, machine, folder, own)
+    most *= options.instances
     limit = DELAY + 3 * step * 1e3
-    command = [os.path.join(BIN, "cleave-run"), "serve", "model=" + plan, "--http", 0, "--max-delay", DELAY]
+    command = [os.path.join(BIN, "cleave-run"), "serve", "model=" + plan, "--http", 0, "--max-delay", DELAY,
+               "--instances", options.instances]
     with serving(command, own) as url:
         best = max(load(url, "model", options.seconds, others, clients=clients)["answers_per_second"]
                    for clients in options.clients)
@@ -197,6 +202,7 @@ def main():
     parser.add_argument("--clients", default="1,16,64,256")
     parser.add_argument("--overload", action="store_true")
     parser.add_argument("--apart", action="store_true")
+    parser.add_argument("--instances", type=int, default=1)
     options = parser.parse_args()
     options.clients = [int(number) for number in options.clients.split(",")]
     rows, rates = [], []
