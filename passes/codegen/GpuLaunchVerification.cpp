@@ -214,7 +214,7 @@ private:
 
 } // namespace
 
-/// Only fills that nobody reads from memory may be left out.
+/// Only fills that no step reads from memory may be left out.
 LogicalResult LaunchesOfKernel::verifyComplete() {
   for (const Nest &nest : nests) {
     linalg::LinalgOp op = nest.op;
@@ -298,7 +298,7 @@ LogicalResult LaunchesOfKernel::verifyStores() {
       for (auto [result, isStored, isNeeded] : llvm::enumerate(step.stored, neededStep.stored)) {
         if (isNeeded && !isStored)
           return errorAt(step, "expects to store result ")
-                 << result << ", which is read where nobody has it in registers";
+                 << result << ", which is read where no thread has it in registers";
         if (isStored && isStoredElsewhere(launch, step))
           return errorAt(step, "expects the launch that combines to store result ") << result;
       }

@@ -201,7 +201,7 @@ LogicalResult MappingOfLaunch::verifySquares() {
   return success();
 }
 
-/// What squares bring through shared memory has room there, and nobody writes it meanwhile.
+/// What squares bring through shared memory has room there, and is not written meanwhile.
 LogicalResult MappingOfLaunch::verifyStaged() {
   SmallVector<Access> staged;
   int64_t bytes = 0;

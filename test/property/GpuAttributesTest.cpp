@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Launches as nobody would decide them: what is not refused computes the same, without a race.
+// Launches that no rule would choose: what is not refused computes the same, without a race.
 
 #include "test/property/GpuCases.h"
 

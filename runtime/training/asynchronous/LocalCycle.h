@@ -17,13 +17,13 @@
 
 namespace cleave::runtime {
 
-/// Steps of a replica during which it waits for nobody.
+/// Steps of a replica without a wait for others.
 struct ReplicaStretch {
   uint64_t steps = 1;
   /// What it begins with: a version in the place of what it has; or the version that its last exchange brought, to
   /// which it adds what it has moved since. At most one of them.
   bool fetches = true, merges = false;
-  /// It gives after so many of the steps, and the version is made of it during the others.
+  /// It gives after this number of the steps, and the version is made of it during the others.
   std::optional<uint64_t> exchangesAfter;
   /// It gives after the steps, and waits until the version is made.
   bool gives = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: cleave-opt %s --codegen-choose-gpu-launches --verify-diagnostics
 
-// Of an operator that Cleave does not know nobody can decide how it is computed.
+// How an operator that Cleave does not know is computed cannot be decided.
 // expected-error @below {{kernels for GPUs expect to get launches: kernel 'k' expects operators with a reference meaning}}
 module {
   plan.native_kernel @k attributes {driver = "cuda"} {

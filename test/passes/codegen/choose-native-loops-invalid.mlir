@@ -2,7 +2,7 @@
 // RUN: cleave-opt %s --codegen-choose-native-loops --verify-diagnostics
 // RUN: sed -n '/^module/,$p' %s | not cleave-opt --codegen-choose-native-loops=cpu=abacus 2>&1 | FileCheck %s
 
-// Of an operator that Cleave does not know nobody can decide how it is computed. Nor for a processor that nobody knows.
+// How an operator that Cleave does not know is computed cannot be decided, nor for a processor that LLVM does not know.
 // CHECK: error: native kernels expect to get loops: {{.*}}abacus
 // expected-error @below {{native kernels expect to get loops: kernel 'k' expects operators with a reference meaning}}
 module {

@@ -614,7 +614,7 @@ plan.native_kernel @k attributes {driver = "cuda", mappings = [#plan.gpu_mapping
 
 // -----
 
-// A loop that nobody runs leaves elements out.
+// A loop that no step runs leaves elements out.
 #all = affine_map<(i, j) -> (i, j)>
 plan.native_kernel @k attributes {driver = "cuda", mappings = [#plan.gpu_mapping<outer = [48], blocks = 1, groups = 48>]} {
 ^bb0(%x: tensor<48x80xf32>):
@@ -850,7 +850,7 @@ plan.native_kernel @k attributes {driver = "cuda", mappings = [#plan.gpu_mapping
 } loops {
 ^bb0(%x: tensor<48x48xf32>):
   %e = tensor.empty() : tensor<48x48xf32>
-  // expected-error @+1 {{expects to store result 0, which is read where nobody has it in registers}}
+  // expected-error @+1 {{expects to store result 0, which is read where no thread has it in registers}}
   %0 = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel"]}
       ins(%x : tensor<48x48xf32>) outs(%e : tensor<48x48xf32>) attrs = {plan.steps = [#plan.gpu_step<launch = 0, outer = [<0>, <1>]>]} {
   ^bb0(%in: f32, %out: f32):

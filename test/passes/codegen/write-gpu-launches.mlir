@@ -131,7 +131,7 @@ plan.native_kernel @across attributes {driver = "cuda", mappings = [#plan.gpu_ma
 }
 
 // Four blocks of two elements a thread join 4096 elements in parts and leave these in memory, 64 bytes of it; two lanes of a
-// second launch join four. Nobody but these stores the result.
+// second launch join four. Only these store the result.
 // MEMORY-DAG: plan.native_kernel @splits attributes {driver = "cuda", scratch_bytes = 64 : i64}
 // CHECK-LABEL: llvm.func @splits.launch_0(
 // CHECK-SAME: %{{[^,]*}}, {{.*}}, %[[SCRATCH:[^:]*]]: !llvm.ptr<1> {llvm.align = 64 : i64, llvm.noalias})

@@ -24,7 +24,7 @@ plan.native_kernel @k attributes {common = #plan.common_loops<>} {
 
 // -----
 
-// A loop that nobody runs leaves elements out.
+// A loop that no nest has leaves elements out.
 #all = affine_map<(i, j) -> (i, j)>
 plan.native_kernel @k attributes {common = #plan.common_loops<>} {
 ^bb0(%x: tensor<48x80xf32>):
