@@ -204,6 +204,8 @@ static Error copyPlaces(ModuleOp from, ModuleOp to) {
                                             "found best; fix --microbatches");
     if (dist::PlaceAttr place = dist::getPlace(&op))
       next->setAttr(dist::placeAttrName, place);
+    if (dist::RecomputeAttr again = dist::getRecompute(&op))
+      next->setAttr(dist::recomputeAttrName, again);
     ++next;
   }
   dist::copyTarget(from, to);

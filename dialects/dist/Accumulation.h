@@ -5,13 +5,17 @@
 #ifndef CLEAVE_DIALECTS_DIST_ACCUMULATION_H
 #define CLEAVE_DIALECTS_DIST_ACCUMULATION_H
 
-#include "llvm/ADT/StringRef.h"
+#include "mlir/IR/Operation.h"
 
 namespace cleave::dist {
 
 /// On an operator of an ordered graph or program: a kernel may end with it, but none goes on with what reads its
 /// result. Else the sum would wait for that, with all that it is a sum of.
 inline constexpr llvm::StringLiteral accumulatesAttrName = "dist.accumulates";
+
+/// Whether an operator, or one inside of it, adds to what it reads here: a sum whose terms so far come from earlier
+/// microbatches. What made that sum belongs there; computed here it would keep its operands until now.
+bool readsSumSoFar(mlir::OpOperand &use);
 
 } // namespace cleave::dist
 

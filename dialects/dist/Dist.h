@@ -39,6 +39,9 @@ namespace cleave::dist {
 
 /// The discardable attribute of dfg operators that holds a PlaceAttr.
 inline constexpr llvm::StringLiteral placeAttrName = "dist.place";
+/// The discardable attribute of dfg operators of a placed graph that holds a RecomputeAttr. Without it an operator is
+/// computed again as others of its mesh are.
+inline constexpr llvm::StringLiteral recomputeAttrName = "dist.recompute";
 /// The discardable attribute of dfg operators that holds the model's own group (`ctx_group`) as a StringAttr.
 inline constexpr llvm::StringLiteral groupAttrName = "dist.group";
 
@@ -80,6 +83,8 @@ struct Device {
 
 /// The placement of an operator; null where it has none.
 PlaceAttr getPlace(mlir::Operation *op);
+/// What the backward pass computes again of an operator; null where its mesh's options say it.
+RecomputeAttr getRecompute(mlir::Operation *op);
 
 /// The machine's devices by their indices; empty where the module names none. The names live as long as the context.
 llvm::SmallVector<Device> getDevices(mlir::ModuleOp module);

@@ -294,6 +294,7 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   bool mark = (name == orderedAttrName || name == changesAttrName || name == accumulatesAttrName) &&
               isa<UnitAttr>(attribute.getValue());
   mark |= name == againAttrName && isa<IntegerAttr>(attribute.getValue());
+  mark |= name == recomputeAttrName && isa<RecomputeAttr>(attribute.getValue());
   if (!place && !group && !mark)
     return op->emitOpError("expects the attribute '")
            << attribute.getName().getValue() << "' to be '" << placeAttrName << "' with a #dist.place, or '"
@@ -330,6 +331,25 @@ LogicalResult SplitAttr::verify(function_ref<InFlightDiagnostic()> emitError, Di
   }
   return success();
 }
+
+bool cleave::dist::readsSumSoFar(OpOperand &use) {
+  Operation *user = use.getOwner();
+  if (user->hasAttr(accumulatesAttrName))
+    return use.getOperandNumber() == 0;
+  return llvm::any_of(user->getRegions(), [&](Region &region) {
+    return region.getNumArguments() == user->getNumOperands() &&
+           llvm::any_of(region.getArgument(use.getOperandNumber()).getUses(), readsSumSoFar);
+  });
+}
+
+LogicalResult RecomputeAttr::verify(function_ref<InFlightDiagnostic()> emitError, unsigned /*segment*/,
+                                    StringAttr what) {
+  if (llvm::is_contained({"none", "selective", "full"}, what.getValue()))
+    return success();
+  return emitError() << "expects \"none\", \"selective\" or \"full\" to be computed again, got " << what;
+}
+
+RecomputeAttr cleave::dist::getRecompute(Operation *op) { return op->getAttrOfType<RecomputeAttr>(recomputeAttrName); }
 
 PlaceAttr cleave::dist::getPlace(Operation *op) { return op->getAttrOfType<PlaceAttr>(placeAttrName); }
 

@@ -73,6 +73,21 @@ def Dist_PlaceAttr : Dist_Attr<"Place", "place"> {
   let assemblyFormat = "`<` $mesh `,` `by` `=` $by (`,` `split` `=` $split^)? `>`";
 }
 
+def Dist_RecomputeAttr : Dist_Attr<"Recompute", "recompute"> {
+  let summary = "what of an operator the backward pass of a training step computes again, and together with what";
+  let description = [{
+    `full`: everything; `selective`: what is no result of a contraction; `none`: nothing. Operators of one stage with one
+    `segment` are computed again just before their gradients; what enters a segment is kept.
+
+    ```mlir
+    #dist.recompute<3, "full">
+    ```
+  }];
+  let parameters = (ins "unsigned":$segment, "::mlir::StringAttr":$what);
+  let assemblyFormat = "`<` $segment `,` $what `>`";
+  let genVerifyDecl = 1;
+}
+
 def Dist_PartAttr : Dist_Attr<"Part", "part"> {
   let summary = "a factor of a tensor dimension, and the mesh axes that cut it";
   let description = [{

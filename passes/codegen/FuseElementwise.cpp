@@ -89,7 +89,8 @@ class FuseElementwise : public impl::FuseElementwisePassBase<FuseElementwise> {
           cluster.insert(producer);
           continue;
         }
-        if (!producer || producer->getBlock() != root->getBlock() || producer->hasAttr(dist::accumulatesAttrName))
+        if (!producer || producer->getBlock() != root->getBlock() || producer->hasAttr(dist::accumulatesAttrName) ||
+            dist::readsSumSoFar(operand))
           continue;
         if (!isa<ElementwiseInterface>(producer) && !(isSum(producer) && isElementwise(cluster)))
           continue;

@@ -106,7 +106,11 @@ class FuseGpuKernels : public impl::FuseGpuKernelsPassBase<FuseGpuKernels> {
     bool isAgain = isConstant.lookup(producer) && !isConstant.lookup(consumer);
     bool isPossible = isAgain ? readsNothing(producer) : isConstant.lookup(producer) == isConstant.lookup(consumer);
     SmallVector<Operation *> dependents;
-    if (!isPossible || accumulates(producer) || operatorsOf(producer) + operatorsOf(consumer) > mostOperators ||
+    auto isSumSoFar = [&](OpOperand &operand) {
+      return operand.get().getDefiningOp() == producer && dist::readsSumSoFar(operand);
+    };
+    if (!isPossible || accumulates(producer) || llvm::any_of(consumer->getOpOperands(), isSumSoFar) ||
+        operatorsOf(producer) + operatorsOf(consumer) > mostOperators ||
         producer->getNumOperands() + consumer->getNumOperands() > mostArguments ||
         (!isAgain && !findDependents(producer, consumer, dependents)))
       return nullptr;

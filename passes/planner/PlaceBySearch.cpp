@@ -60,6 +60,20 @@ void splitBySearch(GraphSplits &splits, const search::SearchGraph &graph, const 
     }
 }
 
+void markRecomputed(const search::SearchGraph &graph, const search::FoundPlan &plan) {
+  for (const search::FoundStage &stage : plan.stages) {
+    if (stage.recompute == search::Recompute::None)
+      continue;
+    unsigned position = stage.first;
+    for (auto [number, segment] : llvm::enumerate(stage.segments))
+      for (; position != segment.last; ++position) {
+        Operation *op = graph.operators[plan.operatorAt(position)].op;
+        auto what = StringAttr::get(op->getContext(), recomputeName(segment.recompute));
+        op->setAttr(dist::recomputeAttrName, dist::RecomputeAttr::get(op->getContext(), number, what));
+      }
+  }
+}
+
 /// "batch/data 2, out_channel/model 4"; "whole" where nothing is cut.
 static std::string splitText(const SplitRule &rule, ArrayRef<unsigned> factors, ArrayRef<MeshAxis> axes) {
   std::string text;

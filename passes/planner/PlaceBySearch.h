@@ -21,6 +21,8 @@ std::vector<NodePlace> placeBySearch(const search::SearchGraph &graph, const sea
 
 /// Cuts every operator as the plan says, along axes that it does not use yet. Nothing is left to follow.
 void splitBySearch(GraphSplits &splits, const search::SearchGraph &graph, const search::FoundPlan &plan);
+/// Writes on the operators of stages that compute activations again what that is (dist.recompute).
+void markRecomputed(const search::SearchGraph &graph, const search::FoundPlan &plan);
 
 /// What the search expects, for the plan file.
 PlanReport reportOf(const search::SearchGraph &graph, const search::FoundPlan &plan,

@@ -339,8 +339,10 @@ private:
     if (options.strategy == PlaceStrategy::Auto && options.placement && known == found.end())
       return splitRest(splits, graph);
     if (known != found.end()) {
-      if (!known->second->placement)
+      if (!known->second->placement) {
         splitBySearch(splits, known->second->graph, known->second->plan);
+        markRecomputed(known->second->graph, known->second->plan);
+      }
       return success();
     }
     splits.propagate();

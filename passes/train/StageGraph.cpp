@@ -80,6 +80,24 @@ static void sinkPreparations(Depths &depths) {
   }
 }
 
+SmallVector<Segment> Stage::getSegments() const {
+  SmallVector<Segment> segments;
+  ArrayRef<Operation *> left = operators;
+  while (!left.empty()) {
+    dist::RecomputeAttr own;
+    size_t size = 0;
+    for (; size != left.size(); ++size) {
+      dist::RecomputeAttr next = dist::getRecompute(left[size]);
+      if (next && own && next.getSegment() != own.getSegment())
+        break;
+      own = own ? own : next;
+    }
+    segments.push_back({left.take_front(size), own});
+    left = left.drop_front(size);
+  }
+  return segments;
+}
+
 std::vector<Stage> findStages(dfg::GraphOp graph) {
   Depths depths = findDepths(graph);
   sinkPreparations(depths);

@@ -18,6 +18,13 @@
 
 namespace cleave {
 
+/// Operators of a stage in a row.
+struct Segment {
+  llvm::ArrayRef<mlir::Operation *> operators;
+  /// What the backward pass computes again of them; null: as the mesh's options say.
+  dist::RecomputeAttr recompute;
+};
+
 /// Operators that run one after the other on one mesh.
 struct Stage {
   mlir::FlatSymbolRefAttr mesh;
@@ -26,6 +33,10 @@ struct Stage {
   llvm::SmallVector<mlir::Operation *> operators;
   /// Stages whose results it reads, ascending.
   llvm::SetVector<unsigned> inputs;
+
+  /// Its operators by the segment with which their dist.recompute says that they are computed again; one without is in
+  /// that of the operator before it. Valid while the stage is.
+  llvm::SmallVector<Segment> getSegments() const;
 };
 
 /// The stages of a graph whose operators are placed, each behind those whose results it reads.

@@ -14,21 +14,37 @@ namespace cleave {
 
 using dist::Layout;
 
-LogicalResult StepWriter::recompute(Batch &batch, unsigned number, unsigned stage) {
+SmallVector<Segment> StepWriter::segmentsOf(unsigned stage) const {
+  if (options.schedule.drains())
+    return stages[stage].getSegments();
+  return {{stages[stage].operators, {}}};
+}
+
+KeptActivations StepWriter::keptOf(unsigned stage, const Segment &segment) const {
+  KeptActivations ofMesh = options.of(stages[stage].mesh).kept;
+  return segment.recompute ? findKept(segment.recompute.getWhat()).value_or(ofMesh) : ofMesh;
+}
+
+bool StepWriter::computesAgain(unsigned stage) const {
+  return llvm::any_of(segmentsOf(stage),
+                      [&](const Segment &segment) { return keptOf(stage, segment) != KeptActivations::All; });
+}
+
+LogicalResult StepWriter::recompute(Batch &batch, unsigned number, unsigned stage, const Segment &segment) {
   Microbatch &microbatch = batch.microbatches[number];
-  KeptActivations kept = options.of(stages[stage].mesh).kept;
+  KeptActivations kept = keptOf(stage, segment);
   used.clear();
   if (kept == KeptActivations::All) {
     if (isCarried(batch, number, stage))
       return copyCarried(batch, number, stage);
-    for (Operation *op : stages[stage].operators)
+    for (Operation *op : segment.operators)
       if (op->getNumResults())
         used[op] = microbatch.values.lookup(op->getResult(0)).getDefiningOp();
     return success();
   }
   IRMapping values = microbatch.values;
   llvm::DenseSet<Value> seen;
-  for (Operation *op : stages[stage].operators) {
+  for (Operation *op : segment.operators) {
     if (isa<dfg::WriteOp>(op))
       continue;
     for (OpOperand &operand : op->getOpOperands()) {
@@ -99,21 +115,25 @@ LogicalResult StepWriter::writeBackward(Batch &batch, unsigned number, unsigned 
   taskOperators.clear();
   recorder.take();
   beginGathers(stage, /*isForward=*/false);
-  KeptActivations kept = options.of(stages[stage].mesh).kept;
-  if (failed(recompute(batch, number, stage)))
-    return failure();
-  seedLoss(microbatch, stage);
-  for (Operation *op : llvm::reverse(stages[stage].operators)) {
-    for (Value result : op->getResults())
-      if (failed(joinCotangents(microbatch, result)))
-        return failure();
-    if (failed(differentiate(microbatch, op)))
+  SmallVector<Segment> segments = segmentsOf(stage);
+  for (const Segment &segment : llvm::reverse(segments)) {
+    KeptActivations kept = keptOf(stage, segment);
+    if (failed(recompute(batch, number, stage, segment)))
       return failure();
-    if (isKept(op, kept) && failed(useFirst(batch, number, op)))
+    if (&segment == &segments.back())
+      seedLoss(microbatch, stage);
+    for (Operation *op : llvm::reverse(segment.operators)) {
+      for (Value result : op->getResults())
+        if (failed(joinCotangents(microbatch, result)))
+          return failure();
+      if (failed(differentiate(microbatch, op)))
+        return failure();
+      if (isKept(op, kept) && failed(useFirst(batch, number, op)))
+        return failure();
+    }
+    if (kept == KeptActivations::All && isCarried(batch, number, stage) && failed(useCarried(batch, number, stage)))
       return failure();
   }
-  if (kept == KeptActivations::All && isCarried(batch, number, stage) && failed(useCarried(batch, number, stage)))
-    return failure();
   for (const auto &[of, terms] : std::exchange(apart, {}))
     if (failed(joinCotangents(microbatch, of, terms)))
       return failure();

@@ -180,7 +180,9 @@ LogicalResult StepWriter::writeTask(const StageTask &task) {
   case TaskKind::BackwardInput:
     if (failed(writeBackward(batch, task.microbatch, task.stage)))
       return failure();
-    setAsideWeights(batch.microbatches[task.microbatch], task.stage);
+    // What was computed again would have to be kept for them.
+    if (!computesAgain(task.stage))
+      setAsideWeights(batch.microbatches[task.microbatch], task.stage);
     return success();
   case TaskKind::BackwardWeight:
     for (Operation *op : batch.microbatches[task.microbatch].weightGradients[task.stage])

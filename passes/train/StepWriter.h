@@ -206,7 +206,13 @@ private:
   /// Finds the operators from which the microbatch's gradients are computed: those of its forward task, or new ones
   /// that compute again what is not kept. Of an operator whose results are kept there is a copy on the operands that
   /// are computed again, whose results nobody may use.
-  mlir::LogicalResult recompute(Batch &batch, unsigned number, unsigned stage);
+  mlir::LogicalResult recompute(Batch &batch, unsigned number, unsigned stage, const Segment &segment);
+
+  /// The segments of a stage whose backward passes follow each other, each behind what it computes again. The batch of
+  /// a pipeline that does not drain is carried stage by stage: there it is one.
+  llvm::SmallVector<Segment> segmentsOf(unsigned stage) const;
+  KeptActivations keptOf(unsigned stage, const Segment &segment) const;
+  bool computesAgain(unsigned stage) const;
 
   static bool isKept(mlir::Operation *op, KeptActivations kept);
 

@@ -36,6 +36,8 @@ FailureOr<dfg::GraphOp> buildTrainingStep(dfg::GraphOp forward, const TrainingOp
     return failure();
   if (!drains && (failed(write(StepPart::Fill, nullptr)) || failed(write(StepPart::Drain, nullptr))))
     return failure();
+  for (auto graph : cast<ModuleOp>(forward->getParentOp()).getOps<dfg::GraphOp>())
+    graph.walk([](Operation *op) { op->removeDiscardableAttr(dist::recomputeAttrName); });
   forward.erase();
   return step;
 }

@@ -247,6 +247,15 @@ unsigned Intervals::pieceOf(unsigned first, unsigned last) {
   return entry->second = structure->second;
 }
 
+llvm::SmallVector<unsigned> Intervals::cutsOf(unsigned first, unsigned last) const {
+  llvm::SmallVector<unsigned> cuts = {first};
+  for (unsigned layer = first + 1; layer < last; ++layer)
+    if (graph.boundaries[layer].single != none)
+      cuts.push_back(layer);
+  cuts.push_back(last);
+  return cuts;
+}
+
 unsigned Intervals::nodeOf(unsigned first, unsigned last) {
   unsigned &known = nodeByLayers[first * graph.boundaries.size() + last];
   if (known != none)
@@ -344,6 +353,7 @@ const IntervalSums &Intervals::sumsAt(unsigned node, unsigned exit, unsigned obj
   if (!table.piece->entryBytes.empty())
     to.checkpoints += table.piece->entryBytes[entry];
   to.largestPiece = std::max(to.largestPiece, own->second.saved);
+  to.largestRest = std::max(to.largestRest, own->second.saved - own->second.savedProducts);
   return to;
 }
 

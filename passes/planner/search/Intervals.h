@@ -44,6 +44,7 @@ struct Weights {
 struct IntervalSums : Sums {
   double checkpoints = 0;  ///< Bytes of the tensors at the beginnings of its pieces.
   double largestPiece = 0; ///< Bytes that the piece which saves most saves.
+  double largestRest = 0;  ///< Of pieces, the most that one saves besides results of contractions.
 };
 
 /// A grid on a kind of device, with the size of a microbatch: all that pieces depend on besides their structure.
@@ -64,6 +65,9 @@ public:
   unsigned classOf(unsigned first, unsigned last);
   /// Adds a setting, whose number the others take.
   unsigned addSetting(Setting setting);
+
+  /// The layers at which the pieces of layers [first, last) begin, and `last`.
+  llvm::SmallVector<unsigned> cutsOf(unsigned first, unsigned last) const;
 
   /// Gives back the memory of everything that was found. What is asked for again is found again.
   void forget();

@@ -14,6 +14,7 @@ IntervalSums sumsOf(const std::vector<const Piece *> &pieces, const PieceChoices
     Sums sums = piece->sumsOf(own);
     total.add(sums);
     total.largestPiece = std::max(total.largestPiece, sums.saved);
+    total.largestRest = std::max(total.largestRest, sums.saved - sums.savedProducts);
     if (piece->entryVariable != none)
       total.checkpoints += piece->entryBytes[own[piece->entryVariable]];
   }
@@ -238,7 +239,7 @@ private:
   /// What is left for sums over choices.
   double limitAt(double transient) const {
     IntervalSums without = before, with = before;
-    without.transient = without.largestPiece = 0;
+    without.transient = without.largestPiece = without.largestRest = 0;
     with.transient = transient;
     return request.memoryLimit - request.optionOf(with).fixedBytes + request.optionOf(without).fixedBytes;
   }

@@ -175,7 +175,7 @@ void Searcher::setSplits(FoundStage &stage, const stages::Stage &from, const Cho
   stage.axes = nameAxes(shapesOf(choice.kind, choice.devices)[choice.shape], graph, stage);
   stage.forward = from.option.forward;
   stage.backward = from.option.backward;
-  stage.backwardWeights = request.training ? sums.backwardWeights : 0;
+  stage.backwardWeights = from.option.backwardWeight;
   stage.exchange = sums.forwardExchange + sums.backwardExchange;
   stage.perStep = from.option.perStep;
   stage.inFlight = from.inFlight;
@@ -209,6 +209,9 @@ FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches
     stage.devices.assign(devices.begin(), devices.end());
     stage.pin = runs[from.run].pin;
     stage.recompute = choice.recompute;
+    llvm::SmallVector<unsigned> cuts = intervals.cutsOf(choice.first, choice.last);
+    for (unsigned cut : llvm::drop_begin(cuts))
+      stage.segments.push_back({graph.boundaries[cut].at, choice.recompute});
     stage.zero = choice.zero;
     setSplits(stage, from, choice, *intervals.best(choice.first, choice.last, choice.setting, choice.weights),
               intervals.choicesOf(choice.first, choice.last, choice.setting, choice.weights));

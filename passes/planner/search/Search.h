@@ -83,6 +83,12 @@ struct OperatorExpectation {
   double alternativeSeconds = 0; ///< Of a step with it.
 };
 
+/// Operators of a stage in a row, up to `last` of the plan's order, of which the backward pass computes as much again.
+struct FoundSegment {
+  unsigned last = 0;
+  Recompute recompute = Recompute::None;
+};
+
 /// Operators at [first, last) of the plan's order (FoundPlan::operatorAt) on a grid of devices.
 struct FoundStage {
   unsigned first = 0, last = 0;
@@ -100,6 +106,8 @@ struct FoundStage {
   double parameters = 0, gradients = 0, optimizer = 0, activations = 0, transient = 0; ///< Bytes of a device.
   double inFlight = 1; ///< Microbatches; a chunk of the stage keeps a part of one.
   Recompute recompute = Recompute::None;
+  /// In order, to the end of the stage: what enters one is kept where the stage computes anything again.
+  std::vector<FoundSegment> segments;
   unsigned zero = 0;
 
   double bytes() const { return parameters + gradients + optimizer + activations + transient; }

@@ -25,7 +25,15 @@ static double repeatedHost(const IntervalSums &sums, Recompute recompute) {
 }
 
 double transientBytes(const IntervalSums &sums, Recompute recompute) {
-  return sums.transient + (recompute == Recompute::Full ? sums.largestPiece : 0);
+  switch (recompute) {
+  case Recompute::None:
+    return sums.transient;
+  case Recompute::Selective:
+    return sums.transient + sums.largestRest;
+  case Recompute::Full:
+    return sums.transient + sums.largestPiece;
+  }
+  return sums.transient;
 }
 
 /// Seconds that are computed again in the backward pass.
@@ -93,7 +101,9 @@ stages::StageOption Searcher::optionOf(const IntervalSums &sums, const Choice &c
   option.perStep = request.training ? joining + update : 0;
   option.fixedBytes = sums.stateBytes(zero) + transientBytes(sums, recompute) + executor.memory;
   option.microbatchBytes = request.training ? std::min(sums.saved, keptBytes(sums, recompute)) : 0;
-  option.backwardWeight = request.training ? std::min(sums.backwardWeights, option.backward) : 0;
+  // What was computed again is not kept for gradients of weights that wait: those run with the others.
+  bool mayWait = request.training && recompute == Recompute::None;
+  option.backwardWeight = mayWait ? std::min(sums.backwardWeights, option.backward) : 0;
   return option;
 }
 

@@ -107,3 +107,18 @@ dist.program @permuted(%x: tensor<2x8x4x4xf32, #plan.layout<"acdb", padded = [2,
   %5 = dfg.reduce %1 {kind = #dfg.reduce_kind<sum>, dims = array<i64: 0, 2, 3>} : (tensor<2x8x4x4xf32>) -> tensor<8xf32>
   dist.return %4, %5 : tensor<2x8x4x4xf32, #plan.layout<"acdb", padded = [2, 8, 4, 4], strides = [128, 1, 32, 8]>>, tensor<8xf32>
 }
+
+// A sum over microbatches: the second term is computed where it is added, the first one where it stood.
+// CHECK-LABEL: dist.program @so_far
+// CHECK: %[[FIRST:.*]] = dfg.reduce
+// CHECK: dfg.fusion(%[[FIRST]]
+// CHECK: dfg.reduce
+// CHECK: dfg.add
+// CHECK: dfg.yield
+// CHECK: dist.return
+dist.program @so_far(%x: tensor<8x16xf32>, %y: tensor<8x16xf32>) -> tensor<8xf32> attributes {mesh = @d0} {
+  %0 = dfg.reduce %x {kind = #dfg.reduce_kind<sum>, dims = array<i64: 1>} : (tensor<8x16xf32>) -> tensor<8xf32>
+  %1 = dfg.reduce %y {kind = #dfg.reduce_kind<sum>, dims = array<i64: 1>} : (tensor<8x16xf32>) -> tensor<8xf32>
+  %2 = dfg.add %0, %1 {dist.accumulates} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+  dist.return %2 : tensor<8xf32>
+}

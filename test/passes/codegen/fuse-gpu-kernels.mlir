@@ -93,8 +93,21 @@ dist.program @loaded(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {mes
 // CHECK: dist.return
 dist.program @accumulated(%x: tensor<64x32xf32>, %y: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {mesh = @gpu} {
   %0 = dfg.exp %x : (tensor<64x32xf32>) -> tensor<64x32xf32>
-  %1 = dfg.add %0, %y {dist.accumulates} : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
+  %1 = dfg.add %y, %0 {dist.accumulates} : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
   %2 = dfg.abs %1 : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  dist.return %2 : tensor<64x32xf32>
+}
+
+// What made the sum so far is not computed where the next term is: its operands would be kept until then.
+// CHECK-LABEL: dist.program @so_far
+// CHECK: %[[FIRST:.*]] = dfg.exp
+// CHECK: dfg.fusion(%[[FIRST]]
+// CHECK: dfg.exp
+// CHECK: dfg.add
+dist.program @so_far(%x: tensor<64x32xf32>, %y: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {mesh = @gpu} {
+  %0 = dfg.exp %x : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  %1 = dfg.exp %y : (tensor<64x32xf32>) -> tensor<64x32xf32>
+  %2 = dfg.add %0, %1 {dist.accumulates} : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
   dist.return %2 : tensor<64x32xf32>
 }
 
