@@ -140,6 +140,9 @@ struct PlanBuffer {
 struct Cut {
   uint32_t axis = 0;
   int64_t block = 0;
+  uint32_t shift = 0, ways = 0;
+
+  bool operator==(const Cut &other) const = default;
 };
 struct TileDim {
   int64_t size = 0;

@@ -284,7 +284,9 @@ Prediction Reader::prediction(const fb::Prediction &from) {
 }
 
 Tile Reader::tile(const fb::Tile &from) {
-  auto cut = [](const fb::Cut *element) { return Cut{element->axis(), element->block()}; };
+  auto cut = [](const fb::Cut *element) {
+    return Cut{element->axis(), element->block(), element->shift(), element->ways()};
+  };
   auto dim = [&](const fb::TileDim *element) {
     return TileDim{element->size(), list<Cut>(element->cuts(), cut), element->length(), element->step(),
                    element->before()};

@@ -36,6 +36,9 @@ static Error checkCuts(const TileDim &dim, const Mesh &mesh, std::set<uint32_t> 
     const Axis &axis = mesh.axes[cut.axis];
     if (!seen.insert(cut.axis).second)
       return reject("is cut along axis \"", axis.name, "\", which cuts another dimension or this one already");
+    if (cut.shift != 0 && (cut.ways != axis.size || cut.shift >= cut.ways))
+      return reject("expects a shift along axis \"", axis.name, "\" of less than its ", axis.size, " devices, got ",
+                    cut.shift, " of ", cut.ways);
     int64_t covered = 0;
     if (cut.block < 1 || __builtin_mul_overflow(cut.block, axis.size, &covered) || (lastStart += covered) >= sizeLimit)
       return reject("expects blocks of at least 1 that begin below 2^40, got ", cut.block, " on ", axis.size);
@@ -93,10 +96,15 @@ Tile wholeTile(uint64_t elements) {
   return {{{size, {}, size}}};
 }
 
+/// Which block of a cut a device has.
+static int64_t blockOf(const Cut &cut, const Coordinates &at) {
+  return cut.shift == 0 ? at[cut.axis] : (int64_t(at[cut.axis]) + cut.shift) % cut.ways;
+}
+
 static int64_t blockStart(const TileDim &dim, const Coordinates &at) {
   int64_t start = 0;
   for (const Cut &cut : dim.cuts)
-    start += at[cut.axis] * cut.block;
+    start += blockOf(cut, at) * cut.block;
   return start;
 }
 
@@ -111,7 +119,7 @@ Span spanOf(const TileDim &dim, const Coordinates &at) {
   }
   int64_t start = 0, end = dim.size;
   for (const Cut &cut : dim.cuts) {
-    start += at[cut.axis] * cut.block;
+    start += blockOf(cut, at) * cut.block;
     end = std::min(end, start + cut.block);
   }
   return {start, 0, std::max<int64_t>(0, end - start)};

@@ -21,9 +21,7 @@ bool isSame(const Tile *left, const Tile *right) {
     return left == right;
   return std::ranges::equal(left->dims, right->dims, [](const TileDim &one, const TileDim &other) {
     return one.size == other.size && one.length == other.length && one.step == other.step &&
-           one.before == other.before && std::ranges::equal(one.cuts, other.cuts, [](const Cut &cut, const Cut &same) {
-             return cut.axis == same.axis && cut.block == same.block;
-           });
+           one.before == other.before && one.cuts == other.cuts;
   });
 }
 

@@ -92,11 +92,13 @@ def Dist_PartAttr : Dist_Attr<"Part", "part"> {
   let summary = "a factor of a tensor dimension, and the mesh axes that cut it";
   let description = [{
     Written only inside of `#dist.layout`. An axis of size p cuts into blocks of ceil(size / p), the next axis cuts each
-    block in the same way. Where `has_reach` is set, the axes cut the `count` results of a window operator, and a device
+    block in the same way. With `shifts`, one for each axis, a device has the block of another coordinate: its own and the
+    shift together, modulo p. Where `has_reach` is set, the axes cut the `count` results of a window operator, and a device
     holds what they read: result i reads elements `step * i - before` to `step * i - before + extent - 1`.
   }];
   let parameters = (ins "int64_t":$size, OptionalArrayRefParameter<"::mlir::StringAttr">:$axes, "bool":$has_reach,
-                        "int64_t":$count, "int64_t":$step, "int64_t":$before, "int64_t":$extent);
+                        "int64_t":$count, "int64_t":$step, "int64_t":$before, "int64_t":$extent,
+                        OptionalArrayRefParameter<"int64_t">:$shifts);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
@@ -106,13 +108,15 @@ def Dist_LayoutAttr : Dist_Attr<"Layout", "layout"> {
     A list with an entry a dimension: its size, and the axes by which it is cut. A dimension may be a product of factors,
     the slowest varying first, of which any is cut. Devices that differ only in axes that are not named hold the same.
     With `partial` they hold values that the combiner joins to the tensor's. `reach` is what a window operator reads:
-    the axes cut its `count` results, and blocks overlap.
+    the axes cut its `count` results, and blocks overlap. `shift` has for each axis how many coordinates further on the
+    block of a device lies; behind the last one follows the first.
 
     ```mlir
     #dist.layout<[64, 2048 by ["model"]]>
     #dist.layout<[64 by ["data"], 3 * 12 by ["model"] * 64]>
     #dist.layout<[64, 512], partial sum ["model"]>
     #dist.layout<[1, 3, 224 by ["space"] reach (112 step 2 before 3 extent 7), 224]>
+    #dist.layout<[64 by ["x"] shift [1], 512]>
     ```
   }];
   let parameters = (ins "::mlir::ArrayAttr":$dims, OptionalArrayRefParameter<"::mlir::StringAttr">:$partial,
@@ -517,6 +521,7 @@ def Dist_PermuteOp : Dist_CollectiveOp<"permute"> {
 
     ```mlir
     %1 = dist.permute %0 from <[64 by ["x", "y"]]> to <[64 by ["y", "x"]]> : tensor<16xf32> -> tensor<16xf32>
+    %2 = dist.permute %0 from <[64 by ["x"]]> to <[64 by ["x"] shift [1]]> : tensor<16xf32> -> tensor<16xf32>
     ```
   }];
 }

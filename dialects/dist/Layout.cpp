@@ -59,6 +59,19 @@ bool Part::isPadded(const MeshShape &mesh) const {
   return false;
 }
 
+Part Part::shifted(int64_t steps, const MeshShape &mesh) const {
+  Part part = *this;
+  part.shifts.assign(axes.size(), 0);
+  for (size_t axis = axes.size(); axis-- != 0;) {
+    int64_t ways = mesh.ways(axes[axis]);
+    part.shifts[axis] = steps % ways;
+    steps /= ways;
+  }
+  if (llvm::all_of(part.shifts, [](int64_t shift) { return shift == 0; }))
+    part.shifts.clear();
+  return part;
+}
+
 //===-- layout ------------------------------------------------------------------------------------------------===//
 
 Layout Layout::whole(ShapedType type) {
@@ -134,7 +147,14 @@ void Layout::canonicalize(const MeshShape &mesh) {
   for (DimParts &parts : dims) {
     DimParts joined;
     for (Part &part : parts) {
-      llvm::erase_if(part.axes, [&](StringAttr axis) { return mesh.ways(axis) == 1; });
+      for (size_t axis = part.axes.size(); axis-- != 0;)
+        if (mesh.ways(part.axes[axis]) == 1) {
+          part.axes.erase(part.axes.begin() + static_cast<std::ptrdiff_t>(axis));
+          if (!part.shifts.empty())
+            part.shifts.erase(part.shifts.begin() + static_cast<std::ptrdiff_t>(axis));
+        }
+      if (llvm::all_of(part.shifts, [](int64_t shift) { return shift == 0; }))
+        part.shifts.clear();
       if (!joined.empty() && !part.reach && part.axes.empty()) {
         // What follows an evenly cut part goes with its blocks; what follows an uncut one makes a larger uncut one.
         Part &last = joined.back();
@@ -169,7 +189,7 @@ LayoutAttr Layout::toAttribute(MLIRContext *context) const {
     for (const Part &part : parts) {
       Reach reach = part.reach.value_or(Reach());
       list.push_back(PartAttr::get(context, part.size, part.axes, part.reach.has_value(), reach.count, reach.step,
-                                   reach.before, reach.extent));
+                                   reach.before, reach.extent, part.shifts));
     }
     dimList.push_back(ArrayAttr::get(context, list));
   }
@@ -184,6 +204,7 @@ Layout Layout::of(LayoutAttr attribute) {
       Part &made = parts.emplace_back(Part{part.getSize(), Axes(part.getAxes()), {}});
       if (part.getHasReach())
         made.reach = Reach{part.getCount(), part.getStep(), part.getBefore(), part.getExtent()};
+      made.shifts.assign(part.getShifts().begin(), part.getShifts().end());
     }
   }
   layout.partial.assign(attribute.getPartial().begin(), attribute.getPartial().end());
@@ -212,6 +233,8 @@ static std::optional<std::tuple<size_t, int64_t, Part>> cutBy(const Layout &layo
       if (auto found = llvm::find(part.axes, axis); found != part.axes.end()) {
         Part upToAxis = part;
         upToAxis.axes.truncate(found - part.axes.begin() + 1);
+        if (!upToAxis.shifts.empty())
+          upToAxis.shifts.truncate(upToAxis.axes.size());
         return std::tuple(dim, slower, std::move(upToAxis));
       }
       slower *= part.size;

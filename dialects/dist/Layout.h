@@ -49,6 +49,8 @@ struct Part {
   Axes axes;
   /// The blocks overlap: each holds what a window operator reads for its block of results.
   std::optional<Reach> reach;
+  /// By axis: a device whose coordinate is c of p has the block of (c + shift) mod p. Empty where all are 0.
+  llvm::SmallVector<int64_t, 1> shifts = {};
 
   bool operator==(const Part &other) const = default;
   /// Elements that a device holds.
@@ -57,6 +59,9 @@ struct Part {
   llvm::SmallVector<int64_t> blocks(const MeshShape &mesh) const;
   /// Whether some device holds padding.
   bool isPadded(const MeshShape &mesh) const;
+  /// The same part in which a device has the block that is `steps` further on in a walk over all blocks: the last axis
+  /// is shifted with each step, the one before it when that has been all around.
+  Part shifted(int64_t steps, const MeshShape &mesh) const;
 };
 
 /// A dimension's factors, the slowest varying first.

@@ -35,6 +35,11 @@ static ParseResult parsePart(AsmParser &parser, Part &part) {
   if (parser.parseInteger(part.size) || (succeeded(parser.parseOptionalKeyword("by")) && parseAxisList(parser, axes)))
     return failure();
   part.axes.assign(axes);
+  if (succeeded(parser.parseOptionalKeyword("shift")) &&
+      (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
+                                      [&] { return parser.parseInteger(part.shifts.emplace_back()); }) ||
+       part.shifts.size() != part.axes.size() || llvm::any_of(part.shifts, [](int64_t shift) { return shift < 0; })))
+    return parser.emitError(location, "expects a shift that is not negative for each axis");
   if (succeeded(parser.parseOptionalKeyword("reach")) && parseReach(parser, part.reach.emplace()))
     return failure();
   Reach reach = part.reach.value_or(Reach());
@@ -90,6 +95,8 @@ void LayoutAttr::print(AsmPrinter &printer) const {
       printer << " by ";
       printAxisList(printer, part.axes);
     }
+    if (!part.shifts.empty())
+      printer << " shift [" << ArrayRef<int64_t>(part.shifts) << ']';
     if (part.reach)
       printer << " reach (" << part.reach->count << " step " << part.reach->step << " before " << part.reach->before
               << " extent " << part.reach->extent << ')';
@@ -107,6 +114,14 @@ void LayoutAttr::print(AsmPrinter &printer) const {
 
 //===-- verification ------------------------------------------------------------------------------------------===//
 
+/// An axis along which a part is shifted by as many devices as there are, or more.
+static std::optional<StringAttr> findBeyond(const Part &part, const MeshShape &mesh) {
+  for (auto [axis, shift] : llvm::zip(part.axes, part.shifts))
+    if (shift >= mesh.ways(axis))
+      return axis;
+  return std::nullopt;
+}
+
 /// Every axis must be the mesh's and stand once.
 static LogicalResult verifyAxes(Operation *op, LayoutAttr attribute, const Layout &layout, const MeshShape &mesh) {
   llvm::SmallPtrSet<Attribute, 4> seen;
@@ -120,6 +135,9 @@ static LogicalResult verifyAxes(Operation *op, LayoutAttr attribute, const Layou
     for (const Part &part : parts)
       if (failed(check(part.axes)))
         return failure();
+      else if (auto beyond = findBeyond(part, mesh))
+        return op->emitOpError("expects shifts of less than the ")
+               << mesh.ways(*beyond) << " devices of axis " << *beyond << ", got " << attribute;
   return check(layout.partial);
 }
 

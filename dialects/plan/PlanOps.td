@@ -106,7 +106,13 @@ def Plan_TileDimAttr : Plan_Attr<"TileDim", "tile_dim"> {
   }];
   let parameters = (ins "int64_t":$size, OptionalArrayRefParameter<"int64_t">:$axes,
                         OptionalArrayRefParameter<"int64_t">:$blocks, "int64_t":$length, "int64_t":$step,
-                        "int64_t":$before);
+                        "int64_t":$before, OptionalArrayRefParameter<"int64_t">:$shifts,
+                        OptionalArrayRefParameter<"int64_t">:$ways);
+  let builders = [AttrBuilder<(ins "int64_t":$size, "::llvm::ArrayRef<int64_t>":$axes,
+                                   "::llvm::ArrayRef<int64_t>":$blocks, "int64_t":$length, "int64_t":$step,
+                                   "int64_t":$before),
+    [{ return $_get($_ctxt, size, axes, blocks, length, step, before, ::llvm::ArrayRef<int64_t>(),
+                    ::llvm::ArrayRef<int64_t>()); }]>];
   let assemblyFormat = "`<` struct(params) `>`";
   let extraClassDeclaration = [{
     /// The innermost block, or the whole dimension.
@@ -122,12 +128,14 @@ def Plan_TileAttr : Plan_Attr<"Tile", "tile"> {
     A list of dimensions; a dimension of the tensor may be several here. Each has its size, and the mesh axes (by index,
     the outermost first) that cut it with the block that a coordinate advances. A device holds the elements from
     `start`, the sum of coordinate times block, to the end of its blocks, and padding behind them. In a window, position
-    i of `length` stands for element `step * start - before + i`. Axes that cut nothing hold the same. It is the table
-    `Tile` of the plan file.
+    i of `length` stands for element `step * start - before + i`. Axes that cut nothing hold the same. With `shift s of n`
+    a device has what belongs to the coordinate (c + s) mod n of an axis of n devices. It is the table `Tile` of the plan
+    file.
 
     ```mlir
     #plan.tile<[64, 2048 by [0 of 1024]]>
     #plan.tile<[64 by [0 of 32, 1 of 8], 512]>
+    #plan.tile<[64 by [0 of 16 shift 1 of 4], 512]>
     #plan.tile<[1, 3, 224 by [0 of 56] window (117 step 2 before 3), 224]>
     ```
   }];

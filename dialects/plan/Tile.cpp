@@ -22,8 +22,12 @@ TileAttr toTile(const dist::Layout &layout, const dist::MeshShape &mesh, MLIRCon
   for (const dist::DimParts &parts : layout.dims)
     for (const dist::Part &part : parts) {
       dist::Reach reach = part.reach.value_or(dist::Reach());
+      SmallVector<int64_t> ways;
+      if (!part.shifts.empty())
+        for (StringAttr axis : part.axes)
+          ways.push_back(mesh.ways(axis));
       dims.push_back(TileDimAttr::get(context, part.size, axisIndices(part.axes, mesh), part.blocks(mesh),
-                                      part.localSize(mesh), reach.step, reach.before));
+                                      part.localSize(mesh), reach.step, reach.before, part.shifts, ways));
     }
   return TileAttr::get(context, dims);
 }
@@ -54,7 +58,7 @@ std::optional<TileAttr> toScatterTile(const dist::Layout &from, const dist::Layo
       dist::Part whole = part;
       auto scattered = llvm::find_if(part.axes, isReduced);
       size_t kept = scattered - part.axes.begin();
-      if (part.reach || !std::all_of(scattered, part.axes.end(), isReduced))
+      if (part.reach || !part.shifts.empty() || !std::all_of(scattered, part.axes.end(), isReduced))
         return std::nullopt;
       part.axes.truncate(kept);
       dims.push_back(TileDimAttr::get(context, part.localSize(mesh),
@@ -70,9 +74,17 @@ std::optional<TileAttr> toScatterTile(const dist::Layout &from, const dist::Layo
   return TileAttr::get(context, dims);
 }
 
+/// Whether a device has another block of the same ones.
+static bool isRotated(TileDimAttr source, TileDimAttr target) {
+  return source.getAxes() == target.getAxes() && source.getBlocks() == target.getBlocks() &&
+         source.getShifts() != target.getShifts();
+}
+
 /// The elements of `target`'s buffer that the device has in `source`'s already, in one dimension.
 static double ownElements(TileDimAttr source, TileDimAttr target) {
   size_t common = std::min(source.getAxes().size(), target.getAxes().size());
+  if (isRotated(source, target))
+    return 0;
   // Blocks of blocks, and windows around blocks, lie in each other.
   if (source.getAxes().take_front(common) == target.getAxes().take_front(common))
     return static_cast<double>(std::min(source.getLength(), target.getLength()));
@@ -115,7 +127,10 @@ ExchangeTraffic trafficOf(TileAttr source, TileAttr target, ArrayRef<int64_t> ax
   double own = 1, devices = 1;
   for (auto [before, after] : llvm::zip_equal(from, to)) {
     own *= ownElements(before, after);
-    if (before != after)
+    // Another one of the same blocks comes from one other device.
+    if (isRotated(before, after))
+      devices *= 2;
+    else if (before != after)
       for (int64_t axis : before.getAxes())
         devices *= static_cast<double>(axisSizes[static_cast<size_t>(axis)]);
   }

@@ -13,19 +13,32 @@ using namespace cleave::plan;
 
 //===-- text --------------------------------------------------------------------------------------------------===//
 
-static ParseResult parseCut(AsmParser &parser, SmallVectorImpl<int64_t> &axes, SmallVectorImpl<int64_t> &blocks) {
-  return failure(parser.parseInteger(axes.emplace_back()) || parser.parseKeyword("of") ||
-                 parser.parseInteger(blocks.emplace_back()));
+namespace {
+/// How axes cut a dimension; `shifts` and `ways` are those of all axes, or of none.
+struct Cuts {
+  SmallVector<int64_t> axes, blocks, shifts, ways;
+};
+} // namespace
+
+static ParseResult parseCut(AsmParser &parser, Cuts &cuts) {
+  if (parser.parseInteger(cuts.axes.emplace_back()) || parser.parseKeyword("of") ||
+      parser.parseInteger(cuts.blocks.emplace_back()))
+    return failure();
+  if (failed(parser.parseOptionalKeyword("shift")))
+    return success();
+  return failure(parser.parseInteger(cuts.shifts.emplace_back()) || parser.parseKeyword("of") ||
+                 parser.parseInteger(cuts.ways.emplace_back()));
 }
 
 static ParseResult parseDim(AsmParser &parser, SmallVectorImpl<TileDimAttr> &dims) {
   SMLoc location = parser.getCurrentLocation();
   int64_t size = 0, step = 1, before = 0;
-  SmallVector<int64_t> axes, blocks;
+  Cuts cuts;
+  auto &[axes, blocks, shifts, ways] = cuts;
   if (parser.parseInteger(size))
     return failure();
   if (succeeded(parser.parseOptionalKeyword("by")) &&
-      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] { return parseCut(parser, axes, blocks); }))
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] { return parseCut(parser, cuts); }))
     return failure();
   int64_t length = blocks.empty() ? size : blocks.back();
   if (succeeded(parser.parseOptionalKeyword("window")) &&
@@ -38,7 +51,11 @@ static ParseResult parseDim(AsmParser &parser, SmallVectorImpl<TileDimAttr> &dim
           axes, [](int64_t axis) { return axis < 0; }) ||
       llvm::any_of(blocks, [](int64_t block) { return block < 0; }))
     return parser.emitError(location, "expects axes and sizes that are not negative, and a positive step");
-  dims.push_back(TileDimAttr::get(parser.getContext(), size, axes, blocks, length, step, before));
+  bool fit = llvm::all_of(llvm::zip(shifts, ways),
+                          [](auto pair) { return std::get<0>(pair) >= 0 && std::get<0>(pair) < std::get<1>(pair); });
+  if (!fit || (!shifts.empty() && shifts.size() != axes.size()))
+    return parser.emitError(location, "expects shifts of all axes or none, each less than the axis's size");
+  dims.push_back(TileDimAttr::get(parser.getContext(), size, axes, blocks, length, step, before, shifts, ways));
   return success();
 }
 
@@ -56,8 +73,11 @@ void TileAttr::print(AsmPrinter &printer) const {
     printer << dim.getSize();
     if (!dim.getAxes().empty()) {
       printer << " by [";
-      llvm::interleaveComma(llvm::zip(dim.getAxes(), dim.getBlocks()), printer,
-                            [&](auto cut) { printer << std::get<0>(cut) << " of " << std::get<1>(cut); });
+      llvm::interleaveComma(llvm::seq<size_t>(0, dim.getAxes().size()), printer, [&](size_t cut) {
+        printer << dim.getAxes()[cut] << " of " << dim.getBlocks()[cut];
+        if (!dim.getShifts().empty())
+          printer << " shift " << dim.getShifts()[cut] << " of " << dim.getWays()[cut];
+      });
       printer << ']';
     }
     if (dim.isWindow())

@@ -172,8 +172,12 @@ flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::Tile>>> PlanTabl
     std::vector<flatbuffers::Offset<fb::TileDim>> dims;
     for (plan::TileDimAttr dim : tile.getDims()) {
       std::vector<flatbuffers::Offset<fb::Cut>> cuts;
-      for (auto [axis, block] : llvm::zip_equal(dim.getAxes(), dim.getBlocks()))
-        cuts.push_back(fb::CreateCut(builder, static_cast<uint32_t>(axis), block));
+      for (auto [cut, axis, block] : llvm::enumerate(dim.getAxes(), dim.getBlocks())) {
+        bool isShifted = !dim.getShifts().empty() && dim.getShifts()[cut] != 0;
+        cuts.push_back(fb::CreateCut(builder, static_cast<uint32_t>(axis), block,
+                                     isShifted ? static_cast<uint32_t>(dim.getShifts()[cut]) : 0,
+                                     isShifted ? static_cast<uint32_t>(dim.getWays()[cut]) : 0));
+      }
       dims.push_back(fb::CreateTileDim(builder, dim.getSize(), builder.CreateVector(cuts), dim.getLength(),
                                        dim.getStep(), dim.getBefore()));
     }

@@ -77,18 +77,25 @@ std::vector<ExchangeCase> exchangesOn(const Mesh &mesh, int64_t size) {
   }
   TileDim five{5, {}, 5}, whole{size, {}, size}, cut = blocks(size, all, mesh), swapped = blocks(size, reversed, mesh);
   TileDim columns = blocks(5, {last}, mesh), rows = blocks(size, {last}, mesh);
-  TileDim halo = rows, shifted = rows, root = {1, {}, 1};
+  TileDim halo = rows, shifted = rows, root = {1, {}, 1}, further = cut, furthest = cut;
   halo.before = 1;
   halo.length += 3;
   shifted.before = shifted.cuts.back().block;
   for (uint32_t axis : all)
     root.cuts.push_back({axis, 1});
+  if (uint32_t ways = mesh.axes[last].size; ways > 1) {
+    further.cuts.back().shift = 1;
+    furthest.cuts.back().shift = ways - 1;
+    further.cuts.back().ways = furthest.cuts.back().ways = ways;
+  }
   return {{"all_gather", {{cut, five}}, {{whole, five}}},
           {"all_gather of one axis", {{rows, five}}, {{whole, five}}},
           {"all_gather of columns", {{whole, columns}}, {{whole, five}}},
           {"all_to_all", {{rows, five}}, {{whole, columns}}},
           {"permute", {{cut, five}}, {{swapped, five}}},
           {"shift", {{rows, five}}, {{shifted, five}}},
+          {"rotation", {{cut, five}}, {{further, five}}},
+          {"rotation of what is rotated", {{further, five}}, {{furthest, five}}},
           {"halo exchange", {{rows, five}}, {{halo, five}}},
           {"slice", {{whole, five}}, {{cut, five}}},
           {"broadcast", {{root, whole, five}}, {{{1, {}, 1}, whole, five}}}};

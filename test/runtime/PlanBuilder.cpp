@@ -84,6 +84,8 @@ int32_t PlanBuilder::tile(const Tile &tile) {
       auto &element = *to.cuts.emplace_back(std::make_unique<fb::CutT>());
       element.axis = cut.axis;
       element.block = cut.block;
+      element.shift = cut.shift;
+      element.ways = cut.ways;
     }
   }
   entry().tiles.push_back(std::move(made));

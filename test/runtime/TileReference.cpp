@@ -12,11 +12,17 @@ namespace cleave::runtime::test {
 static std::optional<int64_t> elementAt(const TileDim &dim, const Coordinates &at, int64_t i) {
   int64_t block = dim.cuts.empty() ? dim.size : dim.cuts.back().block, start = 0;
   bool window = dim.step != 1 || dim.before != 0 || dim.length != block, inBlocks = true;
+  auto coordinateOf = [&](const Cut &cut) {
+    uint32_t coordinate = at[cut.axis] + cut.shift;
+    while (cut.shift != 0 && coordinate >= cut.ways)
+      coordinate -= cut.ways;
+    return coordinate;
+  };
   for (const Cut &cut : dim.cuts)
-    start += at[cut.axis] * cut.block;
+    start += coordinateOf(cut) * cut.block;
   int64_t element = dim.step * start - dim.before + i, outer = 0;
   for (const Cut &cut : dim.cuts) {
-    outer += at[cut.axis] * cut.block;
+    outer += coordinateOf(cut) * cut.block;
     inBlocks = inBlocks && element < outer + cut.block;
   }
   if (element < 0 || element >= dim.size || (!window && !inBlocks))
@@ -78,6 +84,11 @@ Tile randomTile(const std::vector<int64_t> &factors, const Mesh &mesh, bool wind
   Tile tile;
   for (size_t d = 0; d != sizes.size(); ++d) {
     TileDim dim = blocks(sizes[d], axesOf[d], mesh);
+    for (Cut &cut : dim.cuts)
+      if (uint32_t ways = mesh.axes[cut.axis].size; ways > 1 && chance(3)) {
+        cut.shift = 1 + random() % (ways - 1);
+        cut.ways = ways;
+      }
     // Blocks may be larger than they need be, down to the innermost.
     if (!dim.cuts.empty() && chance(4))
       dim.length = dim.cuts.back().block += random() % 3;

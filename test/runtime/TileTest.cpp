@@ -31,7 +31,7 @@ std::string describe(const Tile &tile) {
   for (const TileDim &dim : tile.dims) {
     out << "[size " << dim.size << " length " << dim.length << " step " << dim.step << " before " << dim.before;
     for (const Cut &cut : dim.cuts)
-      out << " cut " << cut.axis << " by " << cut.block;
+      out << " cut " << cut.axis << " by " << cut.block << " shift " << cut.shift;
     out << "]";
   }
   return out.str();
@@ -264,6 +264,8 @@ TEST(Tile, IsChecked) {
       {{4, {}, 4, 1, huge}, "less than 2^40 elements before"},
       {{4, {{2, 2}}, 2}, "is cut along axis 2, but mesh \"m\" has 2"},
       {{4, {{0, 2}, {0, 1}}, 1}, "is cut along axis \"axis0\", which cuts another dimension or this one already"},
+      {{4, {{0, 2, 1, 3}}, 2}, "expects a shift along axis \"axis0\" of less than its 2 devices, got 1 of 3"},
+      {{4, {{0, 2, 2, 2}}, 2}, "expects a shift along axis \"axis0\" of less than its 2 devices, got 2 of 2"},
       {{4, {{0, 0}}, 0}, "expects blocks of at least 1 that begin below 2^40, got 0 on 2"},
       {{4, {{0, huge}}, 2}, "expects blocks of at least 1 that begin below 2^40"},
       {{7, {{1, 2}}, 2}, "expects 3 blocks along axis \"axis1\" that cover 7 elements, got blocks of 2"},

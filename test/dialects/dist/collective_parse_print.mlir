@@ -35,6 +35,8 @@ dist.program @collectives(%x: tensor<8x6xf32>) attributes {mesh = @grid} {
   %4 = dist.slice %3 from <[8, 6]> to <[8, 6 by ["b"]]> : tensor<8x6xf32> -> tensor<8x2xf32>
   // CHECK: dist.permute %{{.*}} from <[8, 6 by ["b"]]> to <[8 by ["b", "a"], 6]>
   %5 = dist.permute %4 from <[8, 6 by ["b"]]> to <[8 by ["b", "a"], 6]> : tensor<8x2xf32> -> tensor<2x6xf32>
+  // CHECK: dist.permute %{{.*}} from <[8 by ["b", "a"], 6]> to <[8 by ["b", "a"] shift [2, 1], 6]> : tensor<2x6xf32> -> tensor<2x6xf32>
+  %8 = dist.permute %5 from <[8 by ["b", "a"], 6]> to <[8 by ["b", "a"] shift [2, 1], 6]> : tensor<2x6xf32> -> tensor<2x6xf32>
   // CHECK: dist.all_reduce %{{.*}}, %{{.*}} from <[8, 6], partial sum ["a"]>, <[2, 8], partial sum ["a"]> to <[8, 6]>, <[2, 8]> : tensor<8x6xf32>, tensor<2x8xf32> -> tensor<8x6xf32>, tensor<2x8xf32>
   %y = dfg.reshape %4 : (tensor<8x2xf32>) -> tensor<2x8xf32>
   %7:2 = dist.all_reduce %x, %y from <[8, 6], partial sum ["a"]>, <[2, 8], partial sum ["a"]> to <[8, 6]>, <[2, 8]>

@@ -31,6 +31,26 @@ dist.program @p(%x: tensor<4xf32>) attributes {mesh = @pair} {
 
 // -----
 
+// Blocks of a device beyond the last one are counted from the first.
+dist.mesh @pair <["x" = 2], devices = [0, 1]>
+dist.program @p(%x: tensor<4xf32>) attributes {mesh = @pair} {
+  // expected-error @+1 {{expects shifts of less than the 2 devices of axis "x"}}
+  %0 = dist.permute %x from <[8 by ["x"]]> to <[8 by ["x"] shift [2]]> : tensor<4xf32> -> tensor<4xf32>
+  dist.return
+}
+
+// -----
+
+// Each axis has a shift, or none has.
+dist.mesh @pair <["x" = 2], devices = [0, 1]>
+dist.program @p(%x: tensor<4xf32>) attributes {mesh = @pair} {
+  // expected-error @+1 {{expects a shift that is not negative for each axis}}
+  %0 = dist.permute %x from <[8 by ["x"]]> to <[8 by ["x"] shift [1, 1]]> : tensor<4xf32> -> tensor<4xf32>
+  dist.return
+}
+
+// -----
+
 // Only reductions join partial values.
 dist.mesh @pair <["x" = 2], devices = [0, 1]>
 dist.program @p(%x: tensor<4xf32>) attributes {mesh = @pair} {

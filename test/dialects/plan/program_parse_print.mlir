@@ -75,6 +75,10 @@ plan.program @main.grid on @grid queues ["compute", "send", "receive", "collecti
     plan.all_reduce "max" over [0, 1] %x -> %x {channel = 6 : i64, order = 4 : i64, queue = 3 : i64} : !plan.buffer<tensor<8xf32>> -> !plan.buffer<tensor<8xf32>>
     // CHECK: plan.all_reduce "sum" over [0] %{{.*}}, %{{.*}} -> %{{.*}}, %{{.*}} {channel = 8 : i64, order = 4 : i64, queue = 3 : i64} : !plan.buffer<tensor<8xf32>>, !plan.buffer<tensor<4xf32>> -> !plan.buffer<tensor<8xf32>>, !plan.buffer<tensor<4xf32>>
     plan.all_reduce "sum" over [0] %x, %y -> %x, %y {channel = 8 : i64, order = 4 : i64, queue = 3 : i64} : !plan.buffer<tensor<8xf32>>, !plan.buffer<tensor<4xf32>> -> !plan.buffer<tensor<8xf32>>, !plan.buffer<tensor<4xf32>>
+    // CHECK: plan.exchange "permute" {{.*}} target_tiles = [#plan.tile<[8 by [0 of 4 shift 1 of 2]]>]}
+    plan.exchange "permute" %y -> %y {channel = 9 : i64, order = 8 : i64, queue = 3 : i64,
+        source_tiles = [#plan.tile<[8 by [0 of 4]]>], target_tiles = [#plan.tile<[8 by [0 of 4 shift 1 of 2]]>]}
+        : !plan.buffer<tensor<4xf32>> -> !plan.buffer<tensor<4xf32>>
     // CHECK: plan.reduce_scatter "sum" over [0] %{{.*}} -> %{{.*}} {channel = 7 : i64, order = 5 : i64, queue = 3 : i64, tiles = [#plan.tile<[8 by [0 of 4]]>]} : !plan.buffer<tensor<8xf32>> -> !plan.buffer<tensor<4xf32>>
     plan.reduce_scatter "sum" over [0] %x -> %y {channel = 7 : i64, order = 5 : i64, queue = 3 : i64, tiles = [#plan.tile<[8 by [0 of 4]]>]} : !plan.buffer<tensor<8xf32>> -> !plan.buffer<tensor<4xf32>>
     // CHECK: plan.send %{{.*}} to @d0 {channel = 8 : i64, order = 6 : i64, queue = 1 : i64, source_tile = #plan.tile<[8 by [0 of 4]]>} : <tensor<4xf32>>
