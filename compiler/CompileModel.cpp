@@ -96,7 +96,7 @@ Error ModelCompiler::runStage(StringRef stage, llvm::function_ref<void(OpPassMan
 }
 
 Error ModelCompiler::distribute() {
-  DistributeOptions options{!request.target.noCombine};
+  DistributeOptions options{!request.target.noCombine, request.target.keys};
   return runStage("distribute", [&](OpPassManager &manager) { buildDistributePipeline(manager, options); });
 }
 

@@ -72,9 +72,12 @@ std::string ModelCompiler::continuation(StringRef stage) const {
   passes.emplace_back("place", passText("compile-place", options));
   passes.emplace_back("train", passText("compile-train", options));
   if (!onlyPlans()) {
-    passes.emplace_back("distribute",
-                        passText("distribute", target.noCombine ? std::vector<std::string>{"combine=false"}
-                                                                : std::vector<std::string>()));
+    std::vector<std::string> distribute;
+    if (target.noCombine)
+      distribute.push_back("combine=false");
+    if (target.keys != TargetOptions().keys)
+      distribute.push_back(passOption("keys", target.keys));
+    passes.emplace_back("distribute", passText("distribute", distribute));
     passes.emplace_back("codegen", passText("codegen", codegen));
     passes.emplace_back("schedule", "schedule");
   }

@@ -115,6 +115,15 @@ static std::vector<TargetOption> makeRows() {
        {"auto", "0", "1", "2", "3"},
        {},
        true},
+      {"keys",
+       &Options::keys,
+       "how attention gets keys and values where positions are cut: gathered from all devices (gather), or a device's "
+       "at "
+       "a time from the neighbour (ring), which needs less memory; auto: what takes less time",
+       "",
+       {"auto", "ring", "gather"},
+       {},
+       true},
       {"dtype",
        &Options::elementType,
        "the arithmetic: with bf16 products and what lies between them are bfloat16, parameters, sums and "

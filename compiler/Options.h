@@ -35,6 +35,7 @@ struct ModelOptions {
 struct TargetOptions {
   std::string machine = "host", strategy, placementFile, degrees, executor, cpu;
   bool reference = false, noLibraries = false, noCombine = false, tf32 = false;
+  std::string keys = "auto";
   /// What the search takes.
   bool train = false;
   int64_t batch = 0, maxBatch = 0;

@@ -9,8 +9,8 @@
 
 namespace cleave::dist {
 
-/// On an operator of an ordered graph or program: a kernel may end with it, but none goes on with what reads its
-/// result. Else the sum would wait for that, with all that it is a sum of.
+/// On an operator: a kernel may end with it, but none goes on with what reads its result. Else the sum would wait for
+/// that, with all that it is a sum of. In ordered programs it adds up gradients, in a ring what comes around.
 inline constexpr llvm::StringLiteral accumulatesAttrName = "dist.accumulates";
 
 /// Whether an operator, or one inside of it, adds to what it reads here: a sum whose terms so far come from earlier

@@ -112,6 +112,44 @@ def InsertTransfersPass : Pass<"dist-insert-transfers", "::mlir::ModuleOp"> {
   let dependentDialects = ["::cleave::dist::DistDialect"];
 }
 
+def ExchangeInRingsPass : Pass<"dist-exchange-in-rings", "::mlir::ModuleOp"> {
+  let summary = "Let keys and values of attention go around instead of gathering them";
+  let description = [{
+    Where queries are cut along positions, each device needs the keys and values of all. `dist-insert-transfers` gathers
+    them. In a ring a device has those of one other device at a time: while it computes with this chunk, it gets the next
+    one from its neighbour and gives it on (KeyRing.h has the formulas). The backward pass of a training step brings the
+    chunks once more, instead of keeping what was gathered, and the gradients of keys and values go around with them.
+
+    `keys` decides: `ring` makes a ring of all attention that can be one, `gather` of none, `auto` where that takes less
+    (KeyRingCost.h). A remark says for each program how its keys come, and why.
+
+    Before, on a mesh with an axis "x" of two devices:
+    ```mlir
+    %k = dist.all_gather %0 from <[8 by ["x"], 4]> to <[8, 4]> : tensor<4x4xf32> -> tensor<8x4xf32>
+    %v = dist.all_gather %1 from <[8 by ["x"], 4]> to <[8, 4]> : tensor<4x4xf32> -> tensor<8x4xf32>
+    %s = dfg.dot_general %q, %k …
+    %w = dfg.softmax %s {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %o = dfg.dot_general %w, %v …
+    ```
+    After:
+    ```mlir
+    %k1 = dist.permute %0 from <[8 by ["x"], 4]> to <[8 by ["x"] shift [1], 4]> : tensor<4x4xf32> -> tensor<4x4xf32>
+    %v1 = dist.permute %1 from <[8 by ["x"], 4]> to <[8 by ["x"] shift [1], 4]> : tensor<4x4xf32> -> tensor<4x4xf32>
+    %s0 = dfg.dot_general %q, %0 …
+    … largest score, sum of powers and sum of values with the device's own keys
+    %s1 = dfg.dot_general %q, %k1 …
+    … the same with the neighbour's, and both joined
+    %o = dfg.div …
+    ```
+    Requires: programs as `dist-insert-transfers` makes them. Attention stays as it is where devices have unequal numbers of
+    keys, others read what is gathered, or its gradients are joined in another way.
+    Guarantees: no device has more than its own and two more chunks of keys and values; results are those of before but for
+    the order of sums.
+  }];
+  let options = [Option<"keys", "keys", "std::string", "\"auto\"", "auto, ring or gather">];
+  let dependentDialects = ["::cleave::dist::DistDialect"];
+}
+
 def CombineCollectivesPass : Pass<"dist-combine-collectives", "::mlir::ModuleOp"> {
   let summary = "Let collectives that become ready near each other share a message";
   let description = [{

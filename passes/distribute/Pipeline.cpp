@@ -19,6 +19,8 @@ void buildDistributePipeline(OpPassManager &manager, const DistributeOptions &op
   // After placement, which it reads. No simplification may come between: it could join operators of two places. Before
   // all that looks at programs: nothing else makes them.
   manager.addPass(createInsertTransfersPass());
+  // After gathers are there, and before they are joined with others.
+  manager.addPass(createExchangeInRingsPass({options.keys}));
   // After the collectives are there. Before kernels are made: where a result is needed decides what is fused with what.
   if (options.combine)
     manager.addPass(createCombineCollectivesPass());
@@ -29,10 +31,13 @@ void buildDistributePipeline(OpPassManager &manager, const DistributeOptions &op
 void registerDistributePipeline() {
   struct Options : PassPipelineOptions<Options> {
     Option<bool> combine{*this, "combine", llvm::cl::desc("let collectives share messages"), llvm::cl::init(true)};
+    Option<std::string> keys{*this, "keys", llvm::cl::desc("how keys and values come: auto, ring or gather"),
+                             llvm::cl::init("auto")};
   };
   static PassPipelineRegistration<Options> registration(
-      "distribute", "Placed graphs to programs with transfers",
-      [](OpPassManager &manager, const Options &options) { buildDistributePipeline(manager, {options.combine}); });
+      "distribute", "Placed graphs to programs with transfers", [](OpPassManager &manager, const Options &options) {
+        buildDistributePipeline(manager, {options.combine, options.keys});
+      });
 }
 
 } // namespace cleave

@@ -7,11 +7,15 @@
 
 #include "mlir/Pass/PassManager.h"
 
+#include <string>
+
 namespace cleave {
 
 struct DistributeOptions {
   /// Whether collectives may share messages.
   bool combine = true;
+  /// How devices that have queries get the keys and values of others: "ring", "gather", or "auto".
+  std::string keys = "auto";
 };
 
 /// Appends the stage's passes, on a module. Input: graphs with `dist.place` on their operators, and the `dist.machine`

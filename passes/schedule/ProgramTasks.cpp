@@ -369,6 +369,23 @@ LogicalResult ProgramTasks::addReduction(unsigned device, dist::Collective op) {
   return success();
 }
 
+std::vector<unsigned> ProgramTasks::beforePassingOn(unsigned device, dist::Collective op) {
+  auto exchange = dyn_cast<dist::PermuteOp>(op.getOperation());
+  auto before = exchange ? exchange.getInput().getDefiningOp<dist::PermuteOp>() : dist::PermuteOp();
+  std::vector<unsigned> tasks;
+  if (!before)
+    return tasks;
+  unsigned brought = getValue(before.getResult());
+  for (size_t task = problem.tasks.size(); task-- != 0;) {
+    const schedule::Task &earlier = problem.tasks[task];
+    if (earlier.device == device && llvm::is_contained(earlier.writes, brought))
+      break;
+    if (earlier.device == device && !earlier.communicates())
+      tasks.push_back(static_cast<unsigned>(task));
+  }
+  return tasks;
+}
+
 void ProgramTasks::addExchange(unsigned device, dist::Collective op) {
   SmallVector<dist::Layout, 1> from, to;
   std::vector<unsigned> reads, writes;
@@ -394,10 +411,12 @@ void ProgramTasks::addExchange(unsigned device, dist::Collective op) {
   double seconds =
       peers ? costs->meshCost(meshOps[device]).exchange(bytes, peers, axes) : copySeconds(device, op->getResult(0));
   ExchangeTask task{op, nextChannel++, tilesOf(device, from), tilesOf(device, to)};
+  std::vector<unsigned> before = beforePassingOn(device, op);
   schedule::Task &made = addTask(device, std::move(task), seconds);
   made.collective = true;
   made.reads = std::move(reads);
   made.writes = std::move(writes);
+  made.after = std::move(before);
 }
 
 /// Channels are numbered in the order of the programs, which all devices of a mesh share.

@@ -121,6 +121,9 @@ private:
   mlir::LogicalResult addCollective(unsigned device, dist::Collective op);
   mlir::LogicalResult addReduction(unsigned device, dist::Collective op);
   void addExchange(unsigned device, dist::Collective op);
+  /// Where an exchange passes on what another one has brought, as in a ring, the tasks between both in the program:
+  /// they are done with what came before that. So no more than two are there beside the device's own.
+  std::vector<unsigned> beforePassingOn(unsigned device, dist::Collective op);
   /// The tiles of layouts, one each; none where all are whole.
   llvm::SmallVector<plan::TileAttr, 1> tilesOf(unsigned device, llvm::ArrayRef<dist::Layout> layouts);
   void addParameter(unsigned device, mlir::Value value, mlir::FlatSymbolRefAttr name, plan::TileAttr tile);

@@ -81,6 +81,9 @@ PLANS = [
     # The batch, positions and weights, which do not divide.
     Plan("three-axes", 8, ["--strategy", "auto", "--degrees", "data=2,sequence=2,model=2"], None,
          ["gpt", "llama", "mixtral"]),
+    # Keys and values go around, and their gradients with them.
+    Plan("ring", 3, ["--strategy", "auto", "--degrees", "sequence=3", "--microbatches", "1", "--keys", "ring"], None,
+         ["llama", "mixtral"]),
     # Tokens are brought to their experts' devices and back; none is without a place.
     Plan("dispatched", 3, ["--strategy", "auto", "--degrees", "expert=3", "--expert-capacity", "5"], None, ["mixtral"]),
     Plan("dispatched-microbatches", 4, ["--strategy", "auto", "--degrees", "data=2,expert=2", "--expert-capacity", "5",

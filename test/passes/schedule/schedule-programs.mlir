@@ -161,3 +161,28 @@ module {
     dist.return %3, %4, %5 : tensor<4xf32>, tensor<131072xf32>, tensor<262144xf32>
   }
 }
+
+// -----
+
+// What one device passes on to the next, and that to the one after it, begins when the device is done with what it had
+// before (the load and the first call): no more than two of them are there at a time.
+// CHECK-LABEL: plan.program @main.ring
+// CHECK: plan.exchange "permute" %[[X:.*]] -> %[[Y:[0-9a-z]+]] {channel = 0 : i64
+// CHECK: plan.exchange "permute" %[[Y]] -> %{{.*}} {channel = 1 : i64, {{.*}}target_tiles = [#plan.tile<[12 by [0 of 4 shift 2 of 3], 64]>], waits = [#plan.wait<queue = 0, value = 2>]}
+module attributes {dist.devices = [{name = "cpu0", driver = "cpu", cores = 1 : i64, memory = 0 : i64},
+                                   {name = "cpu1", driver = "cpu", cores = 1 : i64, memory = 0 : i64},
+                                   {name = "cpu2", driver = "cpu", cores = 1 : i64, memory = 0 : i64}]} {
+  dist.mesh @ring <["x" = 3], devices = [0, 1, 2]>
+  plan.library_kernel @relu "onednn" "eltwise" {} : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  dist.program @main.ring(%x: tensor<4x64xf32> {dist.input = 0 : i64, dist.layout = #dist.layout<[12 by ["x"], 64]>})
+      -> (tensor<4x64xf32> {dist.output = 0 : i64, dist.layout = #dist.layout<[12 by ["x"], 64]>},
+          tensor<4x64xf32> {dist.output = 1 : i64, dist.layout = #dist.layout<[12 by ["x"], 64]>},
+          tensor<4x64xf32> {dist.output = 2 : i64, dist.layout = #dist.layout<[12 by ["x"], 64]>}) attributes {mesh = @ring} {
+    %1 = dist.permute %x from <[12 by ["x"], 64]> to <[12 by ["x"] shift [1], 64]> : tensor<4x64xf32> -> tensor<4x64xf32> loc("k"("Neg"))
+    %a = plan.launch @relu(%x) : (tensor<4x64xf32>) -> tensor<4x64xf32> loc("a"("Relu"))
+    %2 = dist.permute %1 from <[12 by ["x"] shift [1], 64]> to <[12 by ["x"] shift [2], 64]> : tensor<4x64xf32> -> tensor<4x64xf32> loc("k"("Neg"))
+    %b = plan.launch @relu(%1) : (tensor<4x64xf32>) -> tensor<4x64xf32> loc("b"("Relu"))
+    %c = plan.launch @relu(%2) : (tensor<4x64xf32>) -> tensor<4x64xf32> loc("c"("Relu"))
+    dist.return %a, %b, %c : tensor<4x64xf32>, tensor<4x64xf32>, tensor<4x64xf32>
+  }
+}

@@ -29,7 +29,7 @@ namespace {
 /// What the processes share.
 struct Progress {
   static constexpr unsigned mostJobs = 64, mostFailed = 256;
-  std::atomic<uint64_t> next, cases, graphs, gradients, optimized, failures;
+  std::atomic<uint64_t> next, cases, graphs, gradients, attention, optimized, failures;
   std::atomic<uint64_t> current[mostJobs];
   std::atomic<uint64_t> failed[mostFailed];
 };
@@ -50,7 +50,8 @@ public:
         differentiable.push_back(known);
     firstGraph = templates.size() * options.instances;
     firstGradient = firstGraph + options.graphs;
-    total = firstGradient + differentiable.size() * options.gradients;
+    firstAttention = firstGradient + differentiable.size() * options.gradients;
+    total = firstAttention + options.attention;
     progress->next = options.unit.value_or(0);
     if (options.unit)
       total = std::min(total, *options.unit + 1);
@@ -76,7 +77,8 @@ public:
       reportFailure(progress->failed[i]);
     llvm::outs() << "seed " << options.seed << ": " << progress->cases << " cases of " << templates.size()
                  << " operators, " << progress->graphs << " graphs, " << progress->gradients << " gradients, "
-                 << progress->optimized << " optimized, " << progress->failures << " failed\n";
+                 << progress->attention << " of attention, " << progress->optimized << " optimized, "
+                 << progress->failures << " failed\n";
     return static_cast<unsigned>(progress->failures);
   }
 
@@ -121,10 +123,14 @@ private:
     }
   }
 
-  bool isGradient(uint64_t unit) const { return unit >= firstGradient; }
-  bool isGraph(uint64_t unit) const { return unit >= firstGraph && !isGradient(unit); }
+  bool isAttention(uint64_t unit) const { return unit >= firstAttention; }
+  bool isGradient(uint64_t unit) const { return unit >= firstGradient && !isAttention(unit); }
+  bool isGraph(uint64_t unit) const { return unit >= firstGraph && unit < firstGradient; }
   std::atomic<uint64_t> &countOf(uint64_t unit) {
-    return isGradient(unit) ? progress->gradients : isGraph(unit) ? progress->graphs : progress->cases;
+    return isAttention(unit)  ? progress->attention
+           : isGradient(unit) ? progress->gradients
+           : isGraph(unit)    ? progress->graphs
+                              : progress->cases;
   }
   uint64_t seedOf(uint64_t unit) const { return Random(options.seed * 0x100000000 + unit)(); }
   CheckOptions optionsOf(uint64_t unit) const { return {seedOf(unit) % 100 < options.optimizedPercent}; }
@@ -132,6 +138,8 @@ private:
   SplitCase make(MLIRContext &context, uint64_t unit) const {
     if (isGraph(unit))
       return makeGraphCase(context, seedOf(unit));
+    if (isAttention(unit))
+      return makeAttentionCase(context, seedOf(unit), (unit - firstAttention) % 2 == 1);
     if (isGradient(unit))
       return makeSplitGradientCase(context, *differentiable[(unit - firstGradient) % differentiable.size()],
                                    seedOf(unit), options.splits);
@@ -187,7 +195,7 @@ private:
   const RunOptions &options;
   Progress *progress;
   std::vector<const OperatorTemplate *> templates, differentiable;
-  uint64_t firstGraph = 0, firstGradient = 0, total = 0;
+  uint64_t firstGraph = 0, firstGradient = 0, firstAttention = 0, total = 0;
   std::map<pid_t, unsigned> processes;
 };
 

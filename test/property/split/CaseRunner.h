@@ -16,6 +16,8 @@ struct RunOptions {
   uint64_t instances = 2, graphs = 150;
   /// Instances of each operator that can be differentiated, with their gradients.
   uint64_t gradients = 0;
+  /// Attention cut by positions, every second one with its gradient.
+  uint64_t attention = 40;
   /// Splits of an instance.
   unsigned splits = 4;
   /// Of a hundred cases, how many are compiled with fusion and libraries.
@@ -25,7 +27,7 @@ struct RunOptions {
   /// Only this operator; empty: all.
   std::string only;
   /// Only the unit of this number: instances of operators are counted first, then graphs, then instances with
-  /// gradients.
+  /// gradients, then attention.
   std::optional<uint64_t> unit;
   /// Where the modules of failing cases are written.
   std::string folder = ".";

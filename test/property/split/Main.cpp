@@ -52,6 +52,8 @@ int main(int argc, char **argv) {
   app.add_option("--graphs", options.graphs, "graphs of 3 to 30 operators")->capture_default_str();
   app.add_option("--gradients", options.gradients, "instances of each operator with its gradients")
       ->capture_default_str();
+  app.add_option("--attention", options.attention, "attention cut by positions, alone and with its gradient")
+      ->capture_default_str();
   app.add_option("--only", options.only, "instances of this operator only, such as conv");
   app.add_option("--unit", options.unit, "only the instance or graph of this number");
   app.add_option("--optimized", options.optimizedPercent, "of a hundred, compiled with fusion and libraries")

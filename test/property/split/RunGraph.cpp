@@ -135,7 +135,9 @@ runGraphOften(ModuleOp module, const std::vector<std::vector<Tensor>> &inputs, b
   SmallVector<RankedTensorType> types;
   for (Type type : graphOf(module).getResultTypes())
     types.push_back(cast<RankedTensorType>(type));
-  auto bytes = compileGraph(module, optimized);
+  DistributeOptions distribute;
+  distribute.keys = "ring";
+  auto bytes = compileGraph(module, optimized, distribute);
   if (!bytes)
     return bytes.takeError();
   auto plan = runtime::Plan::fromBytes(std::as_bytes(std::span(*bytes)));

@@ -29,6 +29,10 @@ SplitCase makeSplitGradientCase(mlir::MLIRContext &context, const OperatorTempla
                                 unsigned most);
 
 /// A graph of 3 to 30 operators, each in a random split on a random mesh.
+/// Attention whose queries and keys are cut by positions, on all devices of a mesh, alone or with its
+/// gradient.
+SplitCase makeAttentionCase(mlir::MLIRContext &context, uint64_t seed, bool withGradient);
+
 SplitCase makeGraphCase(mlir::MLIRContext &context, uint64_t seed);
 
 } // namespace cleave::test
