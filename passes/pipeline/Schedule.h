@@ -112,6 +112,8 @@ public:
   bool drains() const { return row->weightDelay == 0; }
   /// What a stage adds to each of many steps besides their work, for each other stage: the ramp where steps drain.
   double rampOfStep(const StageTimes &times, unsigned chunks) const { return drains() ? row->ramp(times, chunks) : 0; }
+  /// The part of a stage's seconds without the delayed gradients of weights that the ramp of a step has at least.
+  double leastRampShare(unsigned chunks) const { return drains() ? 1.0 / chunks : 0; }
   /// Microbatches for whose activations a stage needs memory; a part of a stage needs its part of it. Those that one
   /// step begins for the next have a place of their own, besides those that are worked on.
   double microbatchesInFlight(const PipelineShape &shape, unsigned stage) const {

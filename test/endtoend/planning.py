@@ -12,6 +12,7 @@ import filecmp
 import json
 import os
 import random
+import re
 import sys
 import tempfile
 import threading
@@ -440,6 +441,42 @@ def numeric_training(folder):
     verify_all(cases, 15)
 
 
+# Models of equal layers for pipelines, and their losses; the embedding of one is its head as well.
+REPEATED = [
+    ("mlp", ["--batch", "1", "--layers", "9", "--inputs", "12", "--hidden", "12", "--classes", "12"], "cross-entropy"),
+    ("gpt", ["--batch", "1", "--layers", "8", "--hidden", "24", "--heads", "4", "--sequence", "6", "--vocabulary", "29"],
+     "cross-entropy,classes=2"),
+    ("gpt", ["--batch", "1", "--layers", "8", "--hidden", "24", "--heads", "4", "--sequence", "6", "--vocabulary", "29",
+             "--tied", "0"], "cross-entropy,classes=2"),
+    ("llama", ["--batch", "1", "--layers", "8", "--hidden", "16", "--heads", "4", "--kv-heads", "2", "--ffn", "24",
+               "--sequence", "5", "--vocabulary", "31"], "cross-entropy,classes=2"),
+]
+
+
+def numeric_schedules(folder):
+    """Pipelines that the search finds for a schedule follow it, and compute what plain loops on one device do: every
+    schedule that there is but those that lag behind, which compute something else."""
+    choose, cases, found = random.Random(7), [], set()
+    text = cleave("schedule", "--help").output
+    names = [name for name in re.search(r"--schedule TEXT:\{([^}]*)\}", text)[1].split(",") if name not in ("2bw", "pipedream")]
+    for number in range(3 * len(names)):
+        schedule, (name, sizes, loss) = names[number % len(names)], REPEATED[number % len(REPEATED)]
+        stages, data = choose.choice([(2, 1), (2, 2), (4, 1), (3, 1)])
+        microbatches = choose.randint(2 * stages - 1, 2 * stages + 2)
+        model, machine = zoo(folder, name, *sizes), cores_file(folder, stages * data, 1, 0, "cpu")
+        flags = ["--strategy", "auto", "--train", "--loss", loss, "--optimizer", choose.choice(["sgd", "adam"]), "--batch",
+                 str(2 * data * microbatches), "--microbatches", str(microbatches), "--schedule", schedule, "--degrees",
+                 f"data={data},pipeline={stages}", "--recompute", choose.choice(["none", "selective", "full"])]
+        report = plan(model, machine, *flags, expect=(DONE, INFEASIBLE))
+        if not report:
+            continue
+        check(report["schedule"] == schedule, f"{name} {' '.join(flags)}", f"got {report['schedule']}")
+        found.add(schedule)
+        cases.append((model, machine, flags))
+    check(found == set(names), "schedules", f"expected plans with {names}, got {sorted(found)}")
+    verify_all(cases, len(cases))
+
+
 def write_pins(choose, names, devices, path):
     """One or two ranges of a model's nodes on devices of their own."""
     order = list(range(devices))
@@ -559,7 +596,8 @@ def all_machines(folder):
 
 
 PARTS = {"quality": quality, "sequences": sequences, "krizhevsky": krizhevsky, "two-levels": two_levels, "alpa": alpa, "limits": limits,
-         "shared-cores": shared_cores, "numeric": numeric, "numeric-training": numeric_training, "numeric-pins": numeric_pins,
+         "shared-cores": shared_cores, "numeric": numeric, "numeric-training": numeric_training,
+         "numeric-schedules": numeric_schedules, "numeric-pins": numeric_pins,
          "machines": machines, "all-machines": all_machines}
 
 

@@ -5,7 +5,7 @@
 
 #include "passes/planner/search/Searcher.h"
 
-#include <numeric>
+#include <algorithm>
 
 namespace cleave::search {
 
@@ -64,11 +64,9 @@ std::vector<unsigned> Searcher::chunksOf(const pipeline::ScheduleRow &row) const
     return {1};
   std::vector<unsigned> numbers, groups = groupsOf(repeated, graph);
   unsigned count = groups.empty() ? 0 : static_cast<unsigned>(groups.size() - 1);
-  // In a V the first stage has the end of the model as well: no layers in a row stand for that.
-  if (row.chunkOrder == pipeline::ChunkOrder::Rounds)
-    for (unsigned chunks = row.fewestChunks; chunks <= std::min(row.mostChunks, count / 2); ++chunks)
-      if (count % chunks == 0 && request.chunks.value_or(chunks) == chunks)
-        numbers.push_back(chunks);
+  for (unsigned chunks = row.fewestChunks; chunks <= std::min(row.mostChunks, count / 2); ++chunks)
+    if (count % chunks == 0 && request.chunks.value_or(chunks) == chunks)
+      numbers.push_back(chunks);
   return numbers;
 }
 
@@ -91,38 +89,64 @@ std::vector<ScheduleChoice> Searcher::schedules(int64_t microbatches) const {
   return choices;
 }
 
+/// Whether the first stage has both ends of the model: an even number of rounds ends where it begins.
+static bool comesBack(const ScheduleChoice &choice) {
+  return choice.schedule->chunkOrder == pipeline::ChunkOrder::Turns && choice.chunks % 2 == 0;
+}
+
 /// Where layers may be cut so that each stage has as many groups of equal layers for one chunk as for another: every so
-/// many groups.
-std::vector<unsigned> Searcher::cutsFor(unsigned chunks) const {
+/// many groups. Where rounds come back, the last group is in front of the first one, on the ring.
+std::vector<unsigned> Searcher::cutsFor(const ScheduleChoice &choice) const {
   std::vector<unsigned> cuts;
-  if (chunks == 1)
+  if (choice.chunks == 1)
     return cuts;
   std::vector<unsigned> groups = groupsOf(repeated, graph);
-  for (unsigned group = 0; group < groups.size(); group += chunks)
-    cuts.push_back(groups[group]);
+  auto count = static_cast<unsigned>(groups.size() - 1);
+  for (unsigned group = 0; group <= count; group += choice.chunks)
+    if (!comesBack(choice))
+      cuts.push_back(groups[group]);
+    else
+      cuts.push_back(group == 0 ? groups[count - 1] : intervals.numLayers() + groups[group - 1]);
   return cuts;
 }
 
-/// By position among the operators as stages have them in a row: the operator in the model. Chunk c of a stage whose
-/// groups begin at u is what begins at group c N / v + u / v of the N: the first and the last group stay where they
-/// are.
-std::vector<unsigned> Searcher::orderOf(const stages::StagePlan &plan, unsigned chunks) const {
-  if (chunks == 1)
-    return {};
-  std::vector<unsigned> order(graph.operators.size()), groups = groupsOf(repeated, graph);
-  std::iota(order.begin(), order.end(), 0u);
-  auto count = static_cast<unsigned>(groups.size() - 1);
-  auto firstOf = [&](unsigned group) { return graph.boundaries[groups[group]].at; };
-  for (const stages::Stage &stage : plan.stages) {
-    auto groupAt = [&](unsigned layer) { return static_cast<unsigned>(llvm::find(groups, layer) - groups.begin()); };
-    unsigned begin = groupAt(stage.first), end = groupAt(stage.last), own = (end - begin) / chunks;
-    for (unsigned group = begin; group != end; ++group) {
-      unsigned chunk = (group - begin) / own, inChunk = (group - begin) % own;
-      unsigned inModel = chunk * (count / chunks) + begin / chunks + inChunk;
-      for (unsigned position = firstOf(group); inModel != group && position != firstOf(group + 1); ++position)
-        order[position] = firstOf(inModel) + position - firstOf(group);
-    }
+/// The operators before a layer on the ring.
+unsigned Searcher::operatorsBefore(unsigned layer) const {
+  unsigned layers = intervals.numLayers();
+  return layer <= layers ? graph.boundaries[layer].at
+                         : graph.boundaries[layers].at + graph.boundaries[layer - layers].at;
+}
+
+/// The groups of the model, of `count`, that a stage has where it has those from `begin` to `end` in a row: chunk after
+/// chunk, but the last group first where rounds come back. Of each v groups in a row a chunk has one, the chunk's part
+/// of the model being a v-th of all groups.
+static std::vector<unsigned> groupsOfStage(const ScheduleChoice &choice, unsigned begin, unsigned end, unsigned count) {
+  unsigned first = begin / choice.chunks, own = (end - begin) / choice.chunks, round = count / choice.chunks;
+  std::vector<unsigned> groups;
+  for (unsigned chunk = 0; chunk != choice.chunks; ++chunk) {
+    bool isBack = choice.schedule->chunkOrder == pipeline::ChunkOrder::Turns && chunk % 2 == 1;
+    for (unsigned group = 0; group != own; ++group)
+      groups.push_back(chunk * round + (isBack ? round - first - own : first) + group);
   }
+  if (begin == 0 && comesBack(choice))
+    std::rotate(groups.begin(), groups.end() - 1, groups.end());
+  return groups;
+}
+
+/// By position among the operators as stages have them in a row: the operator in the model. The first and the last
+/// group stand for themselves, and all others for groups like them.
+std::vector<unsigned> Searcher::orderOf(const stages::StagePlan &plan, const ScheduleChoice &choice) const {
+  if (choice.chunks == 1)
+    return {};
+  std::vector<unsigned> order, groups = groupsOf(repeated, graph), cuts = cutsFor(choice);
+  auto groupAt = [&](unsigned cut) {
+    return choice.chunks * static_cast<unsigned>(llvm::find(cuts, cut) - cuts.begin());
+  };
+  for (const stages::Stage &stage : plan.stages)
+    for (unsigned group : groupsOfStage(choice, groupAt(stage.first), groupAt(stage.last), groups.size() - 1))
+      for (unsigned layer = groups[group]; layer != groups[group + 1]; ++layer)
+        for (unsigned at = graph.boundaries[layer].at; at != graph.boundaries[layer + 1].at; ++at)
+          order.push_back(at);
   return order;
 }
 

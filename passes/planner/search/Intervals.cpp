@@ -191,7 +191,7 @@ struct Intervals::Node {
 };
 
 Intervals::Intervals(const SearchGraph &graph, FixedFactors fixed)
-    : graph(graph), fixed(std::move(fixed)), nodeByLayers(graph.boundaries.size() * graph.boundaries.size(), none) {
+    : graph(graph), fixed(std::move(fixed)), nodeByLayers(2 * graph.boundaries.size() * graph.boundaries.size(), none) {
   nodes.emplace_back();
 }
 Intervals::~Intervals() = default;
@@ -257,15 +257,18 @@ llvm::SmallVector<unsigned> Intervals::cutsOf(unsigned first, unsigned last) con
 }
 
 unsigned Intervals::nodeOf(unsigned first, unsigned last) {
-  unsigned &known = nodeByLayers[first * graph.boundaries.size() + last];
+  unsigned layers = numLayers(), around = first >= layers ? layers : 0;
+  first -= around;
+  last -= around;
+  unsigned &known = nodeByLayers[2 * first * graph.boundaries.size() + last];
   if (known != none)
     return known;
   unsigned node = 0;
   for (unsigned begin = first; begin != last;) {
     unsigned end = begin + 1;
-    while (end != last && graph.boundaries[end].single == none)
+    while (end != last && end != layers && graph.boundaries[end % layers].single == none)
       ++end;
-    unsigned piece = pieceOf(begin, end);
+    unsigned passed = begin >= layers ? layers : 0, piece = pieceOf(begin - passed, end - passed);
     auto [longer, isNewNode] = nodes[node].longer.try_emplace(piece, nodes.size());
     unsigned next = longer->second;
     if (isNewNode) {

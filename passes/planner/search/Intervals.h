@@ -61,7 +61,10 @@ public:
   ~Intervals();
 
   unsigned numLayers() const { return graph.boundaries.size() - 1; }
-  /// The same for intervals of layers [first, last) of equal structure.
+  /// Layers lie on a ring, since the first stage of a V has both ends of the model: the first layer comes again behind
+  /// the last one, as layer `numLayers`. Where an interval passes the end, nothing crosses. All that take an interval
+  /// [first, last) take it on the ring, at most once around.
+  /// The same for intervals of equal structure.
   unsigned classOf(unsigned first, unsigned last);
   /// Adds a setting, whose number the others take.
   unsigned addSetting(Setting setting);
@@ -162,7 +165,7 @@ private:
   std::map<std::string, unsigned> pieceByStructure;
   std::vector<std::pair<unsigned, unsigned>> pieces;
   std::vector<Node> nodes;
-  /// By first layer and the one after the last; none until it is asked for.
+  /// By first layer and the one after the last, on the ring; none until it is asked for.
   std::vector<unsigned> nodeByLayers;
   /// By setting and piece.
   std::vector<std::vector<std::unique_ptr<Table>>> tables;

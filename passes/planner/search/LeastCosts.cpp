@@ -128,7 +128,7 @@ const LeastCosts::SumsOfLayers &LeastCosts::secondsBefore(unsigned kind, unsigne
 /// Layers by themselves take no more than in a row, and more of them no less.
 bool LeastCosts::isTooLong(unsigned first, unsigned last, unsigned kind, unsigned devices) {
   const SumsOfLayers &before = secondsBefore(kind, devices);
-  return before[last] - before[first] >= mostSeconds * (1 + 1e-9);
+  return between(before, first, last) >= mostSeconds * (1 + 1e-9);
 }
 
 /// Whether what other stages have to do is too much for the other devices. The longest of them takes no less than their
@@ -149,18 +149,21 @@ bool LeastCosts::leavesTooMuch(unsigned first, unsigned last, unsigned kind, uns
       machineSeconds.push_back(machineSeconds.back() + (least == solver::forbidden ? 0 : least));
     }
   }
-  double others = machineSeconds[first] + machineSeconds[layers] - machineSeconds[last];
+  double others = machineSeconds[layers] - between(machineSeconds, first, last);
   double left = 1 - searcher.partOf(kind, devices);
   return left > 0 && others * (1 - 1e-9) >= enough * left;
 }
 
 double LeastCosts::boundOf(ScheduleChoice choice) {
   delayed = choice.schedule->delayedWeights;
+  share = choice.schedule.leastRampShare(choice.chunks);
   stages::SearchOptions options;
   options.explainInfeasible = false;
   options.boundsOnly = true;
   options.secondsToBeat = enough;
-  return stages::searchStages(searcher.problemOf(microbatches, choice), *this, options).lowerBound;
+  stages::StageProblem problem = searcher.problemOf(microbatches, choice);
+  problem.hasLeastRamps = true;
+  return stages::searchStages(problem, *this, options).lowerBound;
 }
 
 const LeastCosts::Ranges &LeastCosts::rangesOf(unsigned first, unsigned last, unsigned kind, unsigned devices) {
@@ -262,21 +265,27 @@ bool LeastCosts::addPart(unsigned first, unsigned last, unsigned setting, double
   return alwaysFits;
 }
 
-/// The option with the least ramp and the least load. A ramp is t - k w, or nothing, and a load the rest of M t. Where
-/// all choices' t - q w and t + q w are no less than some D and S, with a = k / q:
+/// The option with the least ramp and the least load. A ramp is no less than a share r of t - k w, or nothing, and a
+/// load the rest of M t. Where all choices' t - q w and t + q w are no less than some D and S, with a = k / q:
 ///
-///   t - k w            =  (1 - a) t + a (t - q w)          >=  (1 - a) t + a D
-///   (M - 1) t + k w    =  (M - 1 - a) t + a (t + q w)      >=  (M - 1 - a) t + a S
+///   t - k w              =  (1 - a) t + a (t - q w)            >=  (1 - a) t + a D
+///   (M - r) t + r k w    =  (M - r - r a) t + r a (t + q w)    >=  (M - r - r a) t + r a S
+///
+/// A ramp that is more than that takes no more from the load than it adds to the step, unless stages are slower while
+/// others are busy: then the load is what is left by the most that a ramp can be, t.
 stages::StageOption LeastCosts::optionOf(const Range &range) const {
   stages::StageOption option;
-  double ramp = 0, rest = (count - 1) * range.seconds, load = rest;
+  double ramp = 0, rest = (count - share) * range.seconds, load = rest;
   for (auto [price, least] : llvm::zip_equal(pricesOfWeights, range.without)) {
     double part = delayed / price;
     ramp = std::max(ramp, (1 - part) * (part <= 1 ? range.seconds : range.most) + part * least);
   }
-  if (double part = delayed / pricesOfWeights[1]; part <= count - 1)
-    load = std::max(load, std::min(rest + range.seconds, rest + part * (range.with - range.seconds)));
-  option.backward = delayed == 0 ? range.seconds : (ramp + load) / count;
+  bool mayBeLess = range.slowdown > 1 && delayed > 0 && share < 1;
+  if (mayBeLess)
+    load = (count - 1) * range.seconds;
+  else if (double part = share * delayed / pricesOfWeights[1]; part <= count - share)
+    load = std::max(load, rest + std::min(share * range.seconds, part * (range.with - range.seconds)));
+  option.backward = delayed == 0 ? range.seconds : (share * ramp + load) / count;
   option.backwardWeight = delayed == 0 ? 0 : (option.backward - ramp) / delayed;
   option.perStep = range.perStep;
   option.fixedBytes = range.fixedBytes;
@@ -287,13 +296,12 @@ stages::StageOption LeastCosts::optionOf(const Range &range) const {
 
 const std::vector<stages::StageOption> &LeastCosts::options(unsigned first, unsigned last, unsigned kind,
                                                             unsigned devices) {
-  auto [entry, isNew] = known.try_emplace({classOf(first, last), kind, devices, delayed});
+  auto [entry, isNew] = known.try_emplace({classOf(first, last), kind, devices, delayed, delayed ? share : 1});
   std::vector<stages::StageOption> &options = entry->second;
   if (!isNew)
     return options;
   auto rampOf = [&](const stages::StageOption &option) { return option.seconds() - delayed * option.backwardWeight; };
-  auto loadOf = [&](const stages::StageOption &option) { return count * option.seconds() - rampOf(option); };
-  // With several chunks, whose schedules delay nothing, both grow with the seconds.
+  auto loadOf = [&](const stages::StageOption &option) { return count * option.seconds() - share * rampOf(option); };
   auto isNoBetter = [&](const stages::StageOption &left, const stages::StageOption &right) {
     return left.seconds() >= right.seconds() && rampOf(left) >= rampOf(right) && loadOf(left) >= loadOf(right) &&
            left.perStep >= right.perStep && left.fixedBytes >= right.fixedBytes &&

@@ -63,7 +63,8 @@ private:
   int64_t microbatches;
   double enough, count, mostSeconds, mostInFlight, byteUnit;
   double hidden = 1;    ///< What a second of joining costs while it is hidden.
-  unsigned delayed = 0; ///< Of the schedule.
+  unsigned delayed = 0; ///< Of the schedule,
+  double share = 1;     ///< and the part of a stage's seconds that its ramp is.
   /// Ways to keep activations, from the one that computes nothing again; for each of them the prices.
   std::vector<Recompute> modes;
   unsigned numPrices = 0;
@@ -75,7 +76,7 @@ private:
   std::map<std::pair<unsigned, unsigned>, SumsOfLayers> layerSeconds;
   SumsOfLayers machineSeconds;
   std::map<std::tuple<uint64_t, unsigned, unsigned>, Ranges> ranges;
-  std::map<std::tuple<uint64_t, unsigned, unsigned, unsigned>, std::vector<stages::StageOption>> known;
+  std::map<std::tuple<uint64_t, unsigned, unsigned, unsigned, double>, std::vector<stages::StageOption>> known;
 };
 
 } // namespace cleave::search

@@ -156,7 +156,10 @@ private:
   void add(const Piece &piece) {
     const Shared &own = sharedOf(piece);
     // The tensor between two pieces has nothing to it but what the second piece keeps of it.
-    unsigned joined = variables.empty() ? none : variables.back()[request.pieces[variables.size() - 1]->exitVariable];
+    unsigned joined = none;
+    if (!variables.empty())
+      if (unsigned exit = request.pieces[variables.size() - 1]->exitVariable; exit != none)
+        joined = variables.back()[exit];
     std::vector<unsigned> &made = variables.emplace_back();
     for (unsigned variable = 0; variable != piece.problem.variables.size(); ++variable) {
       if (variable == piece.entryVariable && joined != none) {

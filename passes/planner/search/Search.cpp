@@ -87,7 +87,7 @@ stages::StageProblem Searcher::problemOf(int64_t microbatches, ScheduleChoice ch
   problem.training = request.training;
   problem.schedule = choice.schedule;
   problem.chunks = choice.chunks;
-  problem.cuts = cutsFor(choice.chunks);
+  problem.cuts = cutsFor(choice);
   problem.sharesDevices = sharesDevices;
   const Degrees &degrees = request.degrees;
   if (degrees.pipeline)
@@ -138,7 +138,8 @@ static llvm::StringRef axisNameOf(const Operator &op, unsigned factor) {
 }
 
 /// Names of axes: those of the degrees, else by what most work is cut along.
-static std::vector<MeshAxis> nameAxes(const Shape &shape, const SearchGraph &graph, const FoundStage &stage) {
+static std::vector<MeshAxis> nameAxes(const Shape &shape, const SearchGraph &graph, const FoundPlan &plan,
+                                      const FoundStage &stage) {
   std::vector<MeshAxis> axes;
   std::set<std::string> used;
   for (unsigned axis = 0; axis != shape.sizes.size(); ++axis) {
@@ -148,7 +149,7 @@ static std::vector<MeshAxis> nameAxes(const Shape &shape, const SearchGraph &gra
       unsigned factor = stage.factors[index - stage.first][axis];
       if (factor == none)
         continue;
-      const Operator &op = graph.operators[index];
+      const Operator &op = graph.operators[plan.operatorAt(index)];
       llvm::StringRef name = axisNameOf(op, factor);
       (name.empty() ? others : work[name]) += op.cost.flops;
     }
@@ -168,11 +169,11 @@ static std::vector<MeshAxis> nameAxes(const Shape &shape, const SearchGraph &gra
   return axes;
 }
 
-/// Describes the splits of a stage, and what they amount to.
-void Searcher::setSplits(FoundStage &stage, const stages::Stage &from, const Choice &choice, const IntervalSums &sums,
-                         const PieceChoices &splits) {
+/// Describes the splits of a plan's stage, and what they amount to.
+void Searcher::setSplits(const FoundPlan &plan, FoundStage &stage, const stages::Stage &from, const Choice &choice,
+                         const IntervalSums &sums, const PieceChoices &splits) {
   stage.factors = intervals.factors(choice.first, choice.last, choice.setting, splits);
-  stage.axes = nameAxes(shapesOf(choice.kind, choice.devices)[choice.shape], graph, stage);
+  stage.axes = nameAxes(shapesOf(choice.kind, choice.devices)[choice.shape], graph, plan, stage);
   stage.forward = from.option.forward;
   stage.backward = from.option.backward;
   stage.backwardWeights = from.option.backwardWeight;
@@ -192,7 +193,7 @@ FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches
   found.microbatches = microbatches;
   found.schedule = schedule.schedule;
   found.chunks = schedule.chunks;
-  found.order = orderOf(plan, schedule.chunks);
+  found.order = orderOf(plan, schedule);
   found.seconds = plan.seconds;
   found.modelFlops = graph.flops() * batchScale() * (request.training ? 3 : 1);
   for (unsigned index = 0; index != plan.stages.size(); ++index) {
@@ -203,8 +204,8 @@ FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches
     choice.last = from.last;
     describedChoices.push_back(choice);
     FoundStage &stage = found.stages.emplace_back();
-    stage.first = graph.boundaries[from.first].at;
-    stage.last = graph.boundaries[from.last].at;
+    stage.first = operatorsBefore(from.first) - operatorsBefore(plan.stages.front().first);
+    stage.last = operatorsBefore(from.last) - operatorsBefore(plan.stages.front().first);
     auto devices = llvm::ArrayRef(runs[from.run].devices).slice(from.firstDevice, from.devices);
     stage.devices.assign(devices.begin(), devices.end());
     stage.pin = runs[from.run].pin;
@@ -213,10 +214,12 @@ FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches
     for (unsigned cut : llvm::drop_begin(cuts))
       stage.segments.push_back({graph.boundaries[cut].at, choice.recompute});
     stage.zero = choice.zero;
-    setSplits(stage, from, choice, *intervals.best(choice.first, choice.last, choice.setting, choice.weights),
+    setSplits(found, stage, from, choice, *intervals.best(choice.first, choice.last, choice.setting, choice.weights),
               intervals.choicesOf(choice.first, choice.last, choice.setting, choice.weights));
     if (index + 1 != plan.stages.size())
       stage.send = Costs(*this, microbatches).transferSeconds(from.last, plan.stages[index + 1].devices);
+    else if (schedule.schedule->chunkOrder == pipeline::ChunkOrder::Turns && index != 0)
+      stage.send = found.stages[index - 1].send;
     else if (schedule.schedule.numEntries(/*isFirstStage=*/true, schedule.chunks) > 0)
       stage.send = Costs(*this, microbatches).transferSeconds(plan.stages.front().last, plan.stages.front().devices);
   }
@@ -285,7 +288,7 @@ std::optional<SearchFailure> Searcher::refineStages() {
       continue;
     bestPlan = std::move(plan);
     best->seconds = bestPlan.seconds;
-    setSplits(best->stages[index], bestPlan.stages[index], choice, refined.sums, refined.choices);
+    setSplits(*best, best->stages[index], bestPlan.stages[index], choice, refined.sums, refined.choices);
     bestSplits[index] = std::move(refined.choices);
   }
   return std::nullopt;

@@ -295,12 +295,21 @@ void Searcher::sumState() {
   }
 }
 
+double between(llvm::ArrayRef<double> sumBefore, unsigned first, unsigned last) {
+  auto layers = static_cast<unsigned>(sumBefore.size() - 1);
+  auto before = [&](unsigned layer) {
+    return layer <= layers ? sumBefore[layer] : sumBefore.back() + sumBefore[layer - layers];
+  };
+  return before(last) - before(first);
+}
+
 /// Whether choices fit as they are, with nothing computed again or shared, with as many microbatches in flight as there
 /// can be.
 bool Searcher::fits(const IntervalSums &sums, unsigned kind, unsigned first, int64_t microbatches) const {
   pipeline::Schedule schedule = request.schedule.value_or(pipeline::Schedule());
-  double inFlight = schedule.microbatchesInFlight(
-      {intervals.numLayers() - first, static_cast<unsigned>(microbatches), schedule->fewestChunks}, 0);
+  double inFlight = schedule.microbatchesInFlight({intervals.numLayers() - first % intervals.numLayers(),
+                                                   static_cast<unsigned>(microbatches), schedule->fewestChunks},
+                                                  0);
   return sums.stateBytes(0) + sums.transient + (request.training ? inFlight * sums.saved : 0) <= memoryOf(kind);
 }
 

@@ -62,7 +62,7 @@ struct Shape {
   llvm::SmallVector<std::string, 3> names;
 };
 
-/// A way to run layers, as an option's id remembers it.
+/// A way to run layers, as an option's id remembers it: those from `first` to `last` on the ring (Intervals.h).
 struct Choice {
   unsigned first, last, kind, devices, setting, shape;
   Weights weights;
@@ -82,6 +82,9 @@ struct PinsOfLayers {
 struct RepeatedLayers {
   unsigned first = 0, size = 1, count = 0;
 };
+
+/// What layers [first, last) on the ring add to a sum, by what it is before each boundary.
+double between(llvm::ArrayRef<double> sumBefore, unsigned first, unsigned last);
 
 /// A schedule with the chunks of its stages.
 struct ScheduleChoice {
@@ -207,7 +210,7 @@ private:
   Precision precision() const;
   double trainedBytes() const;
   /// Bytes of parameters, gradients and optimizer state of layers, all devices together.
-  double stateBytes(unsigned first, unsigned last) const { return stateBefore[last] - stateBefore[first]; }
+  double stateBytes(unsigned first, unsigned last) const { return between(stateBefore, first, last); }
   void sumState();
   bool fits(const IntervalSums &sums, unsigned kind, unsigned first, int64_t microbatches) const;
   const std::vector<Shape> &shapesOf(unsigned kind, unsigned devices);
@@ -257,16 +260,17 @@ private:
   void forget();
   stages::StageProblem problemOf(int64_t microbatches, ScheduleChoice choice) const;
   stages::StageProblem problemOf(int64_t microbatches) const;
-  void setSplits(FoundStage &stage, const stages::Stage &from, const Choice &choice, const IntervalSums &sums,
-                 const PieceChoices &splits);
+  void setSplits(const FoundPlan &plan, FoundStage &stage, const stages::Stage &from, const Choice &choice,
+                 const IntervalSums &sums, const PieceChoices &splits);
   FoundPlan describe(const stages::StagePlan &plan, int64_t microbatches, ScheduleChoice schedule);
   /// The schedules to choose from.
   std::vector<ScheduleChoice> schedules(int64_t microbatches) const;
   void trySchedule(int64_t microbatches, ScheduleChoice schedule, Costs &costs, bool quickly = false);
   void findRepeatedLayers();
   std::vector<unsigned> chunksOf(const pipeline::ScheduleRow &row) const;
-  std::vector<unsigned> cutsFor(unsigned chunks) const;
-  std::vector<unsigned> orderOf(const stages::StagePlan &plan, unsigned chunks) const;
+  std::vector<unsigned> cutsFor(const ScheduleChoice &choice) const;
+  unsigned operatorsBefore(unsigned layer) const;
+  std::vector<unsigned> orderOf(const stages::StagePlan &plan, const ScheduleChoice &choice) const;
   RefineRequest refineRequestOf(unsigned stage);
   std::optional<SearchFailure> refineStages();
   double lowerBoundOf(int64_t microbatches);

@@ -53,7 +53,7 @@ static double repeatedSeconds(const IntervalSums &sums, Recompute recompute) {
 /// stage in the forward pass, their gradients to the one before in the backward pass (Megatron-LM,
 /// p2p_communication.py, waits and synchronizes after each exchange).
 double Searcher::waitsAt(unsigned at, const Choice &choice) {
-  bool isEnd = at == 0 || at == intervals.numLayers();
+  bool isEnd = at % intervals.numLayers() == 0;
   return isEnd || machine.executor.overlapsGradients ? 0
                                                      : sendSecondsAt(at, choice.devices, batchScales[choice.setting]);
 }
@@ -202,7 +202,7 @@ double Costs::transferSeconds(unsigned at, unsigned devices) {
 
 /// The receiving devices get a part each, all at once.
 double Searcher::sendSecondsAt(unsigned at, unsigned devices, double batchScale) {
-  const Boundary &boundary = graph.boundaries[at];
+  const Boundary &boundary = graph.boundaries[at <= intervals.numLayers() ? at : at - intervals.numLayers()];
   double bytes = (boundary.batchedBytes * batchScale + boundary.otherBytes) * precision().activation;
   unsigned lanes = std::min<unsigned>(devices, machine.devices.size() / 2);
   return lanes == 0 ? 0 : sendSeconds(bytes / lanes, linkOf(lanes));

@@ -181,7 +181,7 @@ private:
     double all = 0, before = 0;
     for (const EqualStages &own : stages)
       all += static_cast<double>(own.count) * own.speed;
-    std::vector<unsigned> ends = {0};
+    std::vector<unsigned> ends = {problem.begin()};
     for (unsigned run : order)
       for (size_t stage = 0; stage != stages[run].count; ++stage) {
         before += stages[run].speed;

@@ -101,9 +101,10 @@ struct StageProblem {
   pipeline::Schedule schedule;
   /// The chunks of each stage.
   unsigned chunks = 1;
-  /// Where layers may be cut, from 0 to the number of layers, ascending; empty: everywhere. With several chunks there
-  /// are equal layers between cuts, as many as chunks or a multiple, but for those that the first and the last interval
-  /// have besides.
+  /// Where layers may be cut, ascending from the first layer of the first stage to where the last stage ends; empty:
+  /// everywhere. With several chunks there are equal layers between cuts, as many as chunks or a multiple, but for
+  /// those that the first and the last interval have besides. Where the first stage has both ends of the model, layers
+  /// lie on a ring: the first cut is in front of what ends the model, and the others go on behind it by `numLayers`.
   std::vector<unsigned> cuts = {};
   /// Every device belongs to a stage; else devices may stay idle.
   bool useAllDevices = false;
@@ -117,6 +118,11 @@ struct StageProblem {
   std::optional<unsigned> mostStages;
   /// For a bound of plans of this many stages up to `mostStages`: stages keep what those of a plan of so few do.
   std::optional<unsigned> fewestStages = std::nullopt;
+  /// For a bound: stages have the least ramp that the schedule may have, whatever part of their seconds is forward.
+  bool hasLeastRamps = false;
+
+  /// The first layer of the first stage.
+  unsigned begin() const { return cuts.empty() ? 0 : cuts.front(); }
 
   /// M of the formula: the step's samples in microbatches of full size.
   double fullMicrobatches() const { return microbatches - 1 + lastMicrobatch; }
@@ -132,6 +138,9 @@ struct StageProblem {
 
   /// What a stage adds to a step besides its part of the longest one, while the pipeline fills and drains.
   double ramp(const StageOption &option) const {
+    if (hasLeastRamps)
+      return schedule.leastRampShare(chunks) *
+             std::max(option.seconds() - schedule->delayedWeights * option.backwardWeight, 0.0);
     return schedule.rampOfStep({option.forward, option.backward - option.backwardWeight, option.backwardWeight},
                                chunks);
   }
@@ -141,9 +150,10 @@ struct StageProblem {
   double transferSeconds(StageCosts &costs, unsigned first, unsigned devices) const {
     if (!schedule.drains())
       return 0;
-    unsigned entries = schedule.numEntries(first == 0, chunks) * (training ? 2 : 1);
+    bool isFirst = first == begin();
+    unsigned entries = schedule.numEntries(isFirst, chunks) * (training ? 2 : 1);
     // To the first stage microbatches come from the last one, at the end of a round of chunks.
-    return entries == 0 ? 0 : entries * costs.transferSeconds(first == 0 && cuts.size() > 1 ? cuts[1] : first, devices);
+    return entries == 0 ? 0 : entries * costs.transferSeconds(isFirst && cuts.size() > 1 ? cuts[1] : first, devices);
   }
 };
 

@@ -63,6 +63,14 @@ void expectEqual(const SearchGraph &graph, const MachineGrid &on, unsigned mostL
           EXPECT_NEAR(found, expected, expected * 1e-9)
               << "layers " << first << " to " << last << (training ? ", training" : "");
         }
+      // Past the end there is nothing but both parts.
+      unsigned layers = intervals.numLayers();
+      double ends =
+          leastAtOnce(graph, layers - 1, layers, setting, weights) + leastAtOnce(graph, 0, 1, setting, weights);
+      EXPECT_NEAR(intervals.least(layers - 1, layers + 1, number, weights), ends, ends * 1e-9);
+      EXPECT_NEAR(costOf(*intervals.best(layers - 1, layers + 1, number, weights), setting, weights), ends,
+                  ends * 1e-9);
+      EXPECT_EQ(intervals.classOf(layers, layers + 1), intervals.classOf(0, 1));
     }
   }
 }

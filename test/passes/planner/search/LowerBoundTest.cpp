@@ -90,7 +90,7 @@ TEST(LowerBoundOfSchedules, IsBelowEveryPlanOfAFixedSchedule) {
       for (unsigned chunks : {1, 2, 3, 4})
         for (int64_t stages : {2, 4})
           for (int64_t microbatches : {2, 4, 8, 16}) {
-            if (row.chunkOrder != pipeline::ChunkOrder::Rounds || chunks < row.fewestChunks || chunks > row.mostChunks)
+            if (chunks < row.fewestChunks || chunks > row.mostChunks)
               continue;
             request.schedule = pipeline::Schedule(row);
             request.chunks = row.mostChunks > 1 ? std::optional(chunks) : std::nullopt;
@@ -119,6 +119,7 @@ TEST(LowerBoundOfSchedules, IsBelowEveryPlanOfAFixedSchedule) {
           }
     EXPECT_TRUE(seen.count({"interleaved", 4}));
     EXPECT_TRUE(seen.count({"zb-h2", 1}));
+    EXPECT_TRUE(seen.count({"zb-v", 2}));
   }
 }
 

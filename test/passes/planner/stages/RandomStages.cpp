@@ -5,6 +5,7 @@
 #include "RandomStages.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace cleave::stages {
@@ -21,34 +22,46 @@ public:
   ProblemMaker(std::mt19937 &random, StageProblem &problem, TableCosts &costs)
       : random(random), problem(problem), costs(costs) {}
 
-  void make(unsigned numLayers, bool isFull) {
-    problem.numLayers = numLayers;
+  void make(unsigned numLayers, bool isFull, bool mayHaveChunks) {
     problem.microbatches = upTo(0, 3) ? upTo(1, 12) : 1;
     const Schedule schedules[] = {*findSchedule("1f1b"), *findSchedule("gpipe"), *findSchedule("zb-h1"),
-                                  *findSchedule("zb-h2")};
-    problem.schedule = schedules[upTo(0, 1) ? 0 : upTo(1, 3)];
+                                  *findSchedule("zb-h2"), *findSchedule("zb-v")};
+    problem.schedule = schedules[upTo(0, 1) ? 0 : upTo(1, mayHaveChunks ? 4 : 3)];
+    makeLayers(numLayers);
     problem.training = problem.microbatches > 1 || upTo(0, 1);
     problem.useAllDevices = upTo(0, 1);
     problem.anyOrder = upTo(0, 3);
     if (upTo(0, 4) == 0)
-      problem.numStages = upTo(1, problem.numLayers);
+      problem.numStages = upTo(1, numLayers);
     makeRuns(isFull);
     bool hasTransfers = upTo(0, 1);
-    for (unsigned layer = 0; layer <= problem.numLayers; ++layer)
+    for (unsigned layer = 0; layer <= at(numLayers); ++layer)
       costs.transfers.push_back(hasTransfers ? real(0, 2) : 0);
     bool hasSteps = upTo(0, 1);
     if (upTo(0, 2) == 0)
       mostSlowdown = real(1, 4);
     for (unsigned kind = 0; kind < 2; ++kind)
       for (unsigned devices = 1; devices <= 8; ++devices)
-        for (unsigned first = 0; first < problem.numLayers; ++first)
-          for (unsigned last = first + 1; last <= problem.numLayers; ++last)
-            costs.table[{first, last, kind, devices}] = makeOptions(last - first, kind, devices, hasSteps);
+        for (unsigned first = 0; first < numLayers; ++first)
+          for (unsigned last = first + 1; last <= numLayers; ++last)
+            costs.table[{at(first), at(last), kind, devices}] = makeOptions(last - first, kind, devices, hasSteps);
   }
 
 private:
   unsigned upTo(unsigned low, unsigned high) { return std::uniform_int_distribution<unsigned>(low, high)(random); }
   double real(double low, double high) { return std::uniform_real_distribution<double>(low, high)(random); }
+
+  /// With two chunks stages have two layers for each; the first one of a V has the last layer in front, on the ring.
+  void makeLayers(unsigned number) {
+    problem.numLayers = number;
+    if (!problem.schedule.hasChunks())
+      return;
+    problem.chunks = 2;
+    problem.numLayers = 2 * number;
+    for (unsigned index = 0; index <= number; ++index)
+      problem.cuts.push_back(2 * (number + index) - 1);
+  }
+  unsigned at(unsigned cut) const { return problem.cuts.empty() ? cut : problem.cuts[cut]; }
 
   void makeRuns(bool isFull) {
     unsigned numRuns = upTo(1, 3), left = 8;
@@ -92,9 +105,9 @@ private:
 
 } // namespace
 
-void makeRandomProblem(std::mt19937 &random, unsigned numLayers, bool isFull, StageProblem &problem,
-                       TableCosts &costs) {
-  ProblemMaker(random, problem, costs).make(numLayers, isFull);
+void makeRandomProblem(std::mt19937 &random, unsigned numLayers, bool isFull, StageProblem &problem, TableCosts &costs,
+                       bool mayHaveChunks) {
+  ProblemMaker(random, problem, costs).make(numLayers, isFull, mayHaveChunks);
 }
 
 void reserveRuns(std::mt19937 &random, StageProblem &problem, TableCosts &costs) {
@@ -134,7 +147,10 @@ namespace {
 
 class PlanTrier {
 public:
-  PlanTrier(const StageProblem &problem, StageCosts &costs) : problem(problem), costs(costs) {}
+  PlanTrier(const StageProblem &problem, StageCosts &costs) : problem(problem), costs(costs), cuts(problem.cuts) {
+    for (unsigned layer = 0; problem.cuts.empty() && layer <= problem.numLayers; ++layer)
+      cuts.push_back(layer);
+  }
 
   EveryPlan run() {
     std::vector<unsigned> order;
@@ -148,21 +164,21 @@ public:
   }
 
 private:
-  /// Adds a stage that begins at a layer, on the devices that are left of a run, in all ways.
-  void extend(const std::vector<unsigned> &order, unsigned at, unsigned left, unsigned layer, bool hasIdle) {
-    if (layer == problem.numLayers) {
+  /// Adds a stage that begins at a cut, on the devices that are left of a run, in all ways.
+  void extend(const std::vector<unsigned> &order, unsigned at, unsigned left, unsigned cut, bool hasIdle) {
+    if (cut + 1 == cuts.size()) {
       bool allUsed = !hasIdle && left == 0 && at + 1 >= order.size();
       finish(allUsed);
       return;
     }
     if (at + 1 < order.size())
-      extend(order, at + 1, problem.runs[order[at + 1]].count, layer, hasIdle || left > 0);
+      extend(order, at + 1, problem.runs[order[at + 1]].count, cut, hasIdle || left > 0);
     for (unsigned index = 0; index < problem.runs.size(); ++index)
       if (problem.sharesDevices || problem.runs[index].reserved)
         for (unsigned devices : problem.runs[index].stageSizes)
-          for (unsigned last = layer + 1; last <= problem.numLayers; ++last)
-            for (const StageOption &option : costs.options(layer, last, problem.runs[index].kind, devices)) {
-              chosen.push_back({layer, last, index, 0, devices, option, 1});
+          for (unsigned last = cut + 1; last != cuts.size(); ++last)
+            for (const StageOption &option : costs.options(cuts[cut], cuts[last], problem.runs[index].kind, devices)) {
+              chosen.push_back({cuts[cut], cuts[last], index, 0, devices, option, 1});
               extend(order, at, left, last, hasIdle);
               chosen.pop_back();
             }
@@ -170,9 +186,9 @@ private:
       return;
     const DeviceRun &run = problem.runs[order[at]];
     for (unsigned devices : run.stageSizes)
-      for (unsigned last = layer + 1; devices <= left && last <= problem.numLayers; ++last)
-        for (const StageOption &option : costs.options(layer, last, run.kind, devices)) {
-          chosen.push_back({layer, last, order[at], 0, devices, option, 1});
+      for (unsigned last = cut + 1; devices <= left && last != cuts.size(); ++last)
+        for (const StageOption &option : costs.options(cuts[cut], cuts[last], run.kind, devices)) {
+          chosen.push_back({cuts[cut], cuts[last], order[at], 0, devices, option, 1});
           extend(order, at, left - devices, last, hasIdle);
           chosen.pop_back();
         }
@@ -180,7 +196,9 @@ private:
 
   void finish(bool allUsed) {
     unsigned stages = chosen.size();
-    if ((problem.numStages && *problem.numStages != stages) || stages > mostStages())
+    // One stage has no use for chunks.
+    if ((problem.numStages && *problem.numStages != stages) || stages > mostStages() ||
+        (stages == 1 && problem.chunks > 1))
       return;
     double sum = 0, longest = 0, perStep = 0, fullest = 0;
     bool fits = true;
@@ -189,8 +207,9 @@ private:
       unsigned kept = std::min(keptOf(stages, stages - i), problem.microbatches);
       double bytes = stage.option.fixedBytes + kept * stage.option.microbatchBytes;
       double seconds = stage.option.forward + stage.option.backward;
-      double filling = std::max(seconds - gapsFilled() * stage.option.backwardWeight, 0.0);
-      sum += filling + (i ? (problem.training ? 2 : 1) * costs.transferSeconds(stage.first, stage.devices) : 0);
+      double filling = fillingOf(stage.option);
+      sum += filling +
+             (i ? problem.chunks * (problem.training ? 2 : 1) * costs.transferSeconds(stage.first, stage.devices) : 0);
       longest = std::max(longest, stage.option.steadySlowdown * (problem.microbatches * seconds - filling));
       perStep = std::max(perStep, stage.option.perStep);
       fullest = std::max(fullest, bytes);
@@ -201,26 +220,35 @@ private:
       best.seconds = std::min(best.seconds, sum + longest + perStep);
   }
 
-  /// The table of schedules: idle (p - 1)(F + B + W), less 2 W or 3 W; microbatches kept by a stage
-  /// with so many left, itself included: with zero bubbles as many as by the first one.
+  /// The table of schedules: idle (p - 1)(F + B + W), less 2 W or 3 W, or in a V of two chunks what the longer of F and
+  /// B takes more than W, and half of what they differ at least; microbatches kept by a stage with so many left, itself
+  /// included: with zero bubbles as many as by the first one.
+  double fillingOf(const StageOption &option) const {
+    double forward = option.forward, weights = option.backwardWeight, input = option.backward - weights;
+    if (problem.schedule == *findSchedule("zb-v"))
+      return std::max(std::max(forward, input) - weights, std::abs(forward - input) / 2);
+    return std::max(forward + option.backward - gapsFilled() * weights, 0.0);
+  }
   double gapsFilled() const {
     return problem.schedule == *findSchedule("zb-h1") ? 2 : problem.schedule == *findSchedule("zb-h2") ? 3 : 0;
   }
   /// With fewer microbatches the pipeline is never full, and these formulas do not hold.
   unsigned mostStages() const {
-    return problem.schedule == *findSchedule("zb-h1")   ? problem.microbatches
-           : problem.schedule == *findSchedule("zb-h2") ? (problem.microbatches + 1) / 2
-                                                        : problem.numLayers;
+    return problem.schedule == *findSchedule("zb-h1") ? problem.microbatches
+           : problem.schedule == *findSchedule("zb-h2") || problem.schedule == *findSchedule("zb-v")
+               ? (problem.microbatches + 1) / 2
+               : problem.numLayers;
   }
   unsigned keptOf(unsigned stages, unsigned left) const {
     return problem.schedule == *findSchedule("gpipe")   ? problem.microbatches
            : problem.schedule == *findSchedule("zb-h2") ? 2 * stages - 1
-           : problem.schedule == *findSchedule("zb-h1") ? stages
-                                                        : left;
+           : problem.schedule == *findSchedule("zb-h1") || problem.schedule == *findSchedule("zb-v") ? stages
+                                                                                                     : left;
   }
 
   const StageProblem &problem;
   StageCosts &costs;
+  std::vector<unsigned> cuts;
   std::vector<Stage> chosen;
   EveryPlan best;
 };

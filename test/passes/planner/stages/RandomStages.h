@@ -39,8 +39,9 @@ public:
 
 /// A problem of `numLayers` layers and at most 8 devices of one or two kinds, all 8 where `isFull`, and its tables:
 /// several options an interval that trade time for memory, some intervals without any, limits that bind in some of the
-/// problems.
-void makeRandomProblem(std::mt19937 &random, unsigned numLayers, bool isFull, StageProblem &problem, TableCosts &costs);
+/// problems. Where schedules may have chunks, some have twice as many layers, which lie on a ring.
+void makeRandomProblem(std::mt19937 &random, unsigned numLayers, bool isFull, StageProblem &problem, TableCosts &costs,
+                       bool mayHaveChunks = false);
 
 /// Gives one or two separate ranges of layers reserved runs of their own, at the end of the problem's runs; now and
 /// then no other devices are left.

@@ -20,7 +20,7 @@ static void expectValid(const StageProblem &problem, StageCosts &costs, const St
   used.reserve(problem.runs.size());
   for (const DeviceRun &run : problem.runs)
     used.emplace_back(run.count, false);
-  unsigned layer = 0;
+  unsigned layer = problem.begin();
   for (const Stage &stage : plan.stages) {
     EXPECT_EQ(stage.first, layer);
     layer = stage.last;
@@ -32,7 +32,7 @@ static void expectValid(const StageProblem &problem, StageCosts &costs, const St
       used[stage.run][device] = true;
     }
   }
-  EXPECT_EQ(layer, problem.numLayers);
+  EXPECT_EQ(layer, problem.begin() + problem.numLayers);
   std::vector<Stage> stages = plan.stages;
   EXPECT_DOUBLE_EQ(plan.seconds, stepSeconds(problem, costs, stages));
 }
@@ -43,7 +43,7 @@ static bool expectEqualsEveryPlan(unsigned seed, unsigned numLayers, bool isFull
   std::mt19937 random(seed);
   StageProblem problem;
   TableCosts costs;
-  makeRandomProblem(random, numLayers, isFull, problem, costs);
+  makeRandomProblem(random, numLayers, isFull, problem, costs, !reserves && !shares);
   if (reserves)
     reserveRuns(random, problem, costs);
   if (shares) {
@@ -230,13 +230,14 @@ TEST(StageSearch, cutsAChainInTwo) {
 
 // The formula of a step is that of the table for equal stages, and what the simulator finds.
 TEST(StageSearch, costsStepsAsTheSimulatorDoes) {
-  for (Schedule schedule :
-       {*findSchedule("gpipe"), *findSchedule("1f1b"), *findSchedule("zb-h1"), *findSchedule("zb-h2")})
+  for (Schedule schedule : {*findSchedule("gpipe"), *findSchedule("1f1b"), *findSchedule("zb-h1"),
+                            *findSchedule("zb-h2"), *findSchedule("zb-v")})
     for (unsigned stages : {2, 4, 8}) {
       StageProblem problem;
       problem.numLayers = stages;
       problem.microbatches = 3 * stages;
       problem.schedule = schedule;
+      problem.chunks = schedule->fewestChunks;
       WeightCosts costs(std::vector<double>(stages, 1));
       std::vector<Stage> plan(stages);
       for (unsigned i = 0; i < stages; ++i) {
@@ -245,8 +246,8 @@ TEST(StageSearch, costsStepsAsTheSimulatorDoes) {
         plan[i].option.backward = 5;
         plan[i].option.backwardWeight = 2;
       }
-      PipelineTimeline timeline =
-          simulatePipeline(std::vector<StageTimes>(stages, {3, 3, 2, 0}), {schedule, problem.microbatches, 1, {}});
+      PipelineTimeline timeline = simulatePipeline(std::vector<StageTimes>(stages, {3, 3, 2, 0}),
+                                                   {schedule, problem.microbatches, problem.chunks, {}});
       EXPECT_NEAR(stepSeconds(problem, costs, plan), timeline.longestSpan(), 1e-9) << schedule->name;
       for (unsigned i = 0; i < stages; ++i)
         EXPECT_EQ(plan[i].inFlight, timeline.stages[i].inFlight) << schedule->name << ", stage " << i;
