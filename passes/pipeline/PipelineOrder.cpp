@@ -110,11 +110,33 @@ namespace {
 
 /// The tasks of one stage of a V in the making. What is asked for beyond the last microbatch is left out: the order is
 /// that of a pipeline that is full, cut off.
-class StageOfV {
+class TasksOfV {
+protected:
+  /// `fewest`: the microbatches of which the pipeline is full.
+  TasksOfV(const PipelineShape &shape, unsigned stage, unsigned fewest)
+      : microbatches(shape.microbatches), full(std::max(microbatches, fewest)), stages(shape.stages), stage(stage) {}
+
+  unsigned &count(TaskKind kind, unsigned chunk) { return counts[static_cast<size_t>(kind)][chunk]; }
+
+  void add(TaskKind kind, unsigned chunk) {
+    if (unsigned microbatch = count(kind, chunk)++; microbatch < microbatches)
+      tasks.push_back({kind, microbatch, chunk});
+  }
+
+  void addBackward(unsigned chunk) {
+    add(TaskKind::BackwardInput, chunk);
+    add(TaskKind::BackwardWeight, chunk);
+  }
+
+  unsigned microbatches, full, stages, stage;
+  /// By kind and chunk: the tasks that were asked for.
+  std::array<std::array<unsigned, 2>, 3> counts = {};
+  std::vector<PipelineTask> tasks;
+};
+
+class StageOfZeroBubbleV : TasksOfV {
 public:
-  StageOfV(const PipelineShape &shape, unsigned stage)
-      : microbatches(shape.microbatches), full(std::max(microbatches, 2 * shape.stages - 1)), stages(shape.stages),
-        stage(stage) {}
+  StageOfZeroBubbleV(const PipelineShape &shape, unsigned stage) : TasksOfV(shape, stage, 2 * shape.stages - 1) {}
 
   std::vector<PipelineTask> make() {
     for (unsigned i = 0; i != 2 * (stages - stage) - 1; ++i)
@@ -139,18 +161,6 @@ public:
   }
 
 private:
-  unsigned &count(TaskKind kind, unsigned chunk) { return counts[static_cast<size_t>(kind)][chunk]; }
-
-  void add(TaskKind kind, unsigned chunk) {
-    if (unsigned microbatch = count(kind, chunk)++; microbatch < microbatches)
-      tasks.push_back({kind, microbatch, chunk});
-  }
-
-  void addBackward(unsigned chunk) {
-    add(TaskKind::BackwardInput, chunk);
-    add(TaskKind::BackwardWeight, chunk);
-  }
-
   /// The first chunk's gradients of inputs, those of the second between them, and all gradients of weights that are
   /// left.
   void drain() {
@@ -164,11 +174,62 @@ private:
       while (count(TaskKind::BackwardWeight, chunk) != count(TaskKind::BackwardInput, chunk))
         add(TaskKind::BackwardWeight, chunk);
   }
+};
 
-  unsigned microbatches, full, stages, stage;
-  /// By kind and chunk: the tasks that were asked for.
-  std::array<std::array<unsigned, 2>, 3> counts = {};
-  std::vector<PipelineTask> tasks;
+class StageOfDualPipeV : TasksOfV {
+public:
+  StageOfDualPipeV(const PipelineShape &shape, unsigned stage) : TasksOfV(shape, stage, 2 * shape.stages) {}
+
+  std::vector<PipelineTask> make() {
+    unsigned own = stage + 1, after = stages - own;
+    for (unsigned i = 0; i != 2 * after; ++i)
+      add(TaskKind::Forward, 0);
+    for (unsigned i = 0; i != own; ++i) {
+      add(TaskKind::Forward, 0);
+      add(TaskKind::Forward, 1);
+    }
+    for (unsigned i = 0; i != after; ++i) {
+      addBackward(1);
+      add(TaskKind::Forward, 1);
+    }
+    for (unsigned i = 0; i != full - 2 * stages + own; ++i) {
+      addBeside(/*forward=*/0, /*backward=*/1);
+      addBeside(/*forward=*/1, /*backward=*/0);
+    }
+    for (unsigned i = 0; i != after; ++i) {
+      addBackward(1);
+      addBeside(/*forward=*/1, /*backward=*/0);
+    }
+    drain(own, after);
+    return std::move(tasks);
+  }
+
+private:
+  /// Two microbatches side by side: neither waits for the other.
+  void addBeside(unsigned forward, unsigned backward) {
+    add(TaskKind::Forward, forward);
+    addBackward(backward);
+  }
+
+  /// Gradients of inputs of both chunks, those of weights waiting from half of them on, and then in their order.
+  void drain(unsigned own, unsigned after) {
+    std::vector<unsigned> waiting;
+    size_t done = 0;
+    auto addLater = [&](unsigned chunk) {
+      add(TaskKind::BackwardInput, chunk);
+      waiting.push_back(chunk);
+    };
+    for (unsigned i = 0; i != own; ++i)
+      addBackward(i % 2 == 0 ? 1 : 0);
+    for (unsigned i = own; i != 2 * own; ++i)
+      addLater(i % 2 == 0 ? 1 : 0);
+    for (unsigned i = 0; i != after; ++i) {
+      add(TaskKind::BackwardWeight, waiting[done++]);
+      addLater(0);
+    }
+    while (done != waiting.size())
+      add(TaskKind::BackwardWeight, waiting[done++]);
+  }
 };
 
 } // namespace
@@ -177,7 +238,15 @@ PipelineOrder orderZeroBubbleV(const std::vector<StageTimes> & /*stages*/, const
                                const std::vector<unsigned> & /*limits*/) {
   PipelineOrder order;
   for (unsigned stage = 0; stage != shape.stages; ++stage)
-    order.push_back(StageOfV(shape, stage).make());
+    order.push_back(StageOfZeroBubbleV(shape, stage).make());
+  return order;
+}
+
+PipelineOrder orderDualPipeV(const std::vector<StageTimes> & /*stages*/, const PipelineShape &shape,
+                             const std::vector<unsigned> & /*limits*/) {
+  PipelineOrder order;
+  for (unsigned stage = 0; stage != shape.stages; ++stage)
+    order.push_back(StageOfDualPipeV(shape, stage).make());
   return order;
 }
 

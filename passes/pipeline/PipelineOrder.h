@@ -44,6 +44,13 @@ PipelineOrder orderWithDelays(const std::vector<unsigned> &forwards, const std::
 PipelineOrder orderZeroBubbleV(const std::vector<StageTimes> &stages, const PipelineShape &shape,
                                const std::vector<unsigned> &limits);
 
+/// Two chunks a stage that lie in a V; full, a stage does the forward of one microbatch beside the backward of another
+/// (DeepSeek-AI 2024, "DeepSeek-V3 technical report", section 3.2.1, cut in half: Qi, Wan, Huang, Lin 2025, "DualPipe
+/// could be better without the Dual"; the order is that of dualpipev.py in DeepSeek's repository). Stage i begins with
+/// 2 (p - 1 - i) F of the first chunk and i + 1 pairs of F. Here both go one after the other, F first.
+PipelineOrder orderDualPipeV(const std::vector<StageTimes> &stages, const PipelineShape &shape,
+                             const std::vector<unsigned> &limits);
+
 } // namespace cleave::pipeline
 
 #endif // CLEAVE_PASSES_PIPELINE_PIPELINEORDER_H

@@ -20,6 +20,9 @@ static unsigned asManyStages(unsigned microbatches) { return microbatches; }
 /// M >= 2 p - 1.
 static unsigned halfAsManyStages(unsigned microbatches) { return (microbatches + 1) / 2; }
 
+/// M >= 2 p.
+static unsigned halfAsManyStagesAtMost(unsigned microbatches) { return std::max(microbatches / 2, 1u); }
+
 static double rampOfAll(const StageTimes &times, unsigned /*chunks*/) { return times.sum(); }
 static double rampOfChunk(const StageTimes &times, unsigned chunks) { return times.sum() / chunks; }
 template <unsigned delayed> static double rampWithout(const StageTimes &times, unsigned /*chunks*/) {
@@ -30,6 +33,13 @@ template <unsigned delayed> static double rampWithout(const StageTimes &times, u
 static double rampOfV(const StageTimes &times, unsigned /*chunks*/) {
   double uneven = std::abs(times.forward - times.backwardInput) / 2;
   return std::max(std::max(times.forward, times.backwardInput) - times.backwardWeight, uneven);
+}
+
+/// The same where W waits only at the end, and F and B of different microbatches go one after the other. No more than
+/// that: where F and B differ, each stage may take up to half the difference less.
+static double rampOfDualPipeV(const StageTimes &times, unsigned /*chunks*/) {
+  double longer = std::max(times.forward, times.backwardInput);
+  return longer - std::min(times.backwardWeight, longer) / 2;
 }
 
 static unsigned keptByAll(const PipelineShape &shape, unsigned /*stage*/) { return shape.microbatches; }
@@ -47,6 +57,10 @@ static unsigned keptInterleaved(const PipelineShape &shape, unsigned stage) {
 }
 static unsigned keptInV(const PipelineShape &shape, unsigned /*stage*/) {
   return 2 * std::min(shape.stages, shape.microbatches);
+}
+
+static unsigned keptInDualPipeV(const PipelineShape &shape, unsigned /*stage*/) {
+  return std::min(2 * shape.stages + 1, 2 * shape.microbatches);
 }
 
 //===-- the table ---------------------------------------------------------------------------------------------===//
@@ -103,6 +117,17 @@ static constexpr ScheduleRow table[] = {
      .chunkOrder = ChunkOrder::Turns,
      .dependsOnEarlierStages = true,
      .isSearched = true},
+    {.name = "dualpipe-v",
+     .summary = "two chunks a stage in a V, forward and backward of two microbatches side by side (DeepSeek-AI 2024)",
+     .order = orderDualPipeV,
+     .chunksInFlight = keptInDualPipeV,
+     .mostStages = halfAsManyStagesAtMost,
+     .ramp = rampOfDualPipeV,
+     .delayedWeights = 2,
+     .fewestChunks = 2,
+     .mostChunks = 2,
+     .chunkOrder = ChunkOrder::Turns,
+     .dependsOnEarlierStages = true},
     {.name = "zb-auto",
      .summary = "gradients of weights wherever they fit, under a limit of memory (Qi et al. 2024)",
      .order = orderZeroBubbleAutomatically,

@@ -8,7 +8,9 @@
 #include "passes/pipeline/PipelineSimulator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
+#include <string>
 
 using namespace cleave::pipeline;
 
@@ -65,7 +67,10 @@ TEST(Schedule, KeepsWhatItsRowPromises) {
             double promised = m * times.sum() + (p - 1) * row.ramp(times, chunks);
             // The automatic schedule is at least as good as the one in whose memory it is; where F takes longer than B,
             // a V saves up to half the difference once.
+            // With F beside B each other stage saves up to half of what they differ.
+            bool isDual = row.name == "dualpipe-v";
             double saved = row.takesLimits ? promised
+                           : isDual        ? (p - 1) * std::abs(times.forward - times.backwardInput) / 2
                            : row.chunkOrder == ChunkOrder::Turns && p > 1
                                ? std::max(0.0, times.forward - times.backwardInput) / 2
                                : 0;
@@ -83,6 +88,35 @@ TEST(Schedule, KeepsWhatItsRowPromises) {
                         1e-9)
                 << row.name << " p " << p << " m " << m << " v " << chunks;
           }
+}
+
+// What the search does not try unasked is no better than something that it tries: neither in what it adds to a step,
+// nor in what stages keep, nor in how few microbatches it takes.
+TEST(Schedule, IsNoBetterThanOneThatIsSearched) {
+  for (const ScheduleRow &row : scheduleTable()) {
+    if (row.isSearched || row.weightDelay > 0)
+      continue;
+    bool isNoBetter = std::ranges::any_of(scheduleTable(), [&](const ScheduleRow &other) {
+      if (!other.isSearched || other.fewestChunks != row.fewestChunks || other.chunkOrder != row.chunkOrder)
+        return false;
+      unsigned chunks = row.fewestChunks;
+      for (double forward : {1, 2, 5})
+        for (double input : {1, 2, 5})
+          for (double weight : {0, 1, 2, 5, 12})
+            if (StageTimes times{forward, input, weight, 0}; row.ramp(times, chunks) < other.ramp(times, chunks))
+              return false;
+      for (unsigned m = 1; m <= 24; ++m) {
+        if (row.mostStages(m) > other.mostStages(m))
+          return false;
+        for (unsigned p = 1; p <= std::min(m, row.mostStages(m)); ++p)
+          for (unsigned stage = 0; stage != p; ++stage)
+            if (row.chunksInFlight({p, m, chunks}, stage) < other.chunksInFlight({p, m, chunks}, stage))
+              return false;
+      }
+      return true;
+    });
+    EXPECT_TRUE(isNoBetter) << row.name;
+  }
 }
 
 // A schedule that does not drain goes on from step to step: of many steps each takes what its work takes, and no more
@@ -146,6 +180,28 @@ TEST(Schedule, InterleavesAsPublished) {
         EXPECT_EQ(found, expected) << "p " << p << " v " << v << " stage " << stage;
       }
     }
+}
+
+// DeepSeek's dualpipev.py on two and on three stages, where F0 is a forward of the first chunk: the numbers of tasks of
+// its steps, written out. I and W of other microbatches than the last ones follow each other (B).
+TEST(Schedule, RunsDualPipeVAsPublished) {
+  auto textOf = [](const std::vector<PipelineTask> &tasks) {
+    std::string text;
+    for (size_t i = 0; i != tasks.size(); ++i) {
+      bool isBoth = tasks[i].kind == TaskKind::BackwardInput && i + 1 != tasks.size() &&
+                    tasks[i + 1].kind == TaskKind::BackwardWeight && tasks[i + 1].chunk == tasks[i].chunk &&
+                    tasks[i + 1].microbatch == tasks[i].microbatch;
+      text += (i ? " " : "") + std::string(1, isBoth ? 'B' : "FIW"[static_cast<size_t>(tasks[i].kind)]) +
+              std::to_string(tasks[i].chunk);
+      i += isBoth;
+    }
+    return text;
+  };
+  PipelineOrder two = orderPipeline(std::vector<StageTimes>(2), {*findSchedule("dualpipe-v"), 4, 2, {}});
+  EXPECT_EQ(textOf(two[0]), "F0 F0 F0 F1 B1 F1 F0 B1 F1 B0 B1 F1 B0 B1 B0 B0");
+  EXPECT_EQ(textOf(two[1]), "F0 F1 F0 F1 F0 B1 F1 B0 F0 B1 F1 B0 B1 B0 I1 I0 W1 W0");
+  PipelineOrder three = orderPipeline(std::vector<StageTimes>(3), {*findSchedule("dualpipe-v"), 6, 2, {}});
+  EXPECT_EQ(textOf(three[2]), "F0 F1 F0 F1 F0 F1 F0 B1 F1 B0 F0 B1 F1 B0 F0 B1 F1 B0 B1 B0 B1 I0 I1 I0 W0 W1 W0");
 }
 
 //===-- all orders --------------------------------------------------------------------------------------------===//

@@ -179,6 +179,14 @@ TEST(TaskOrder, ComesBackInAV) {
   EXPECT_EQ(three.run(*findSchedule("zb-v"), 5)["m2"], "F0 F1 F2 I0 W0 F3 I1 W1 F4 I2 I3 I4 W2 W3 W4");
 }
 
+// The same with two microbatches side by side: the order of dualpipev.py, gradients of weights written out.
+TEST(TaskOrder, RunsTwoMicrobatchesSideBySide) {
+  Graph two({{0, 0, {}}, {1, 1, {0}}, {0, 2, {1}}});
+  auto lists = two.run(*findSchedule("dualpipe-v"), 4);
+  EXPECT_EQ(lists["m0"], "F0a F1a F2a F0b I0b W0b F1b F3a I1b W1b F2b I0a W0a I2b W2b F3b I1a W1a I3b W3b I2a W2a I3a "
+                         "W3a");
+}
+
 /// One forward of each microbatch at a time: a row that is not in the table.
 pipeline::PipelineOrder orderOneByOne(const std::vector<pipeline::StageTimes> &, const pipeline::PipelineShape &shape,
                                       const std::vector<unsigned> &) {
@@ -231,7 +239,7 @@ TEST_P(AnyGraph, HasAnOrder) {
 INSTANTIATE_TEST_SUITE_P(Schedules, AnyGraph,
                          testing::Values(*findSchedule("gpipe"), *findSchedule("1f1b"), *findSchedule("interleaved"),
                                          *findSchedule("zb-h1"), *findSchedule("zb-h2"), *findSchedule("zb-v"),
-                                         *findSchedule("zb-auto")),
+                                         *findSchedule("dualpipe-v"), *findSchedule("zb-auto")),
                          [](const auto &info) {
                            std::string name(info.param->name);
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -147,7 +147,7 @@ TEST_P(LeastCostsTest, AreNoWorseThanAnyOption) {
     }
     double enough = searcher.secondsToBeat;
     LeastCosts least(searcher, microbatches, enough);
-    for (const char *name : {"1f1b", "zb-h1", "zb-h2", "zb-v"}) {
+    for (const char *name : {"1f1b", "zb-h1", "zb-h2", "zb-v", "dualpipe-v"}) {
       stages::StageProblem problem;
       problem.microbatches = microbatches;
       problem.schedule = *pipeline::findSchedule(name);

@@ -120,6 +120,7 @@ TEST(LowerBoundOfSchedules, IsBelowEveryPlanOfAFixedSchedule) {
     EXPECT_TRUE(seen.count({"interleaved", 4}));
     EXPECT_TRUE(seen.count({"zb-h2", 1}));
     EXPECT_TRUE(seen.count({"zb-v", 2}));
+    EXPECT_TRUE(seen.count({"dualpipe-v", 2}));
   }
 }
 

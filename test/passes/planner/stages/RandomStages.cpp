@@ -24,9 +24,9 @@ public:
 
   void make(unsigned numLayers, bool isFull, bool mayHaveChunks) {
     problem.microbatches = upTo(0, 3) ? upTo(1, 12) : 1;
-    const Schedule schedules[] = {*findSchedule("1f1b"), *findSchedule("gpipe"), *findSchedule("zb-h1"),
-                                  *findSchedule("zb-h2"), *findSchedule("zb-v")};
-    problem.schedule = schedules[upTo(0, 1) ? 0 : upTo(1, mayHaveChunks ? 4 : 3)];
+    const Schedule schedules[] = {*findSchedule("1f1b"),  *findSchedule("gpipe"), *findSchedule("zb-h1"),
+                                  *findSchedule("zb-h2"), *findSchedule("zb-v"),  *findSchedule("dualpipe-v")};
+    problem.schedule = schedules[upTo(0, 1) ? 0 : upTo(1, mayHaveChunks ? 5 : 3)];
     makeLayers(numLayers);
     problem.training = problem.microbatches > 1 || upTo(0, 1);
     problem.useAllDevices = upTo(0, 1);
@@ -204,7 +204,7 @@ private:
     bool fits = true;
     for (unsigned i = 0; i < stages; ++i) {
       const Stage &stage = chosen[i];
-      unsigned kept = std::min(keptOf(stages, stages - i), problem.microbatches);
+      double kept = std::min<double>(keptOf(stages, stages - i), problem.microbatches);
       double bytes = stage.option.fixedBytes + kept * stage.option.microbatchBytes;
       double seconds = stage.option.forward + stage.option.backward;
       double filling = fillingOf(stage.option);
@@ -221,12 +221,15 @@ private:
   }
 
   /// The table of schedules: idle (p - 1)(F + B + W), less 2 W or 3 W, or in a V of two chunks what the longer of F and
-  /// B takes more than W, and half of what they differ at least; microbatches kept by a stage with so many left, itself
-  /// included: with zero bubbles as many as by the first one.
+  /// B takes more than W, and half of what they differ at least, or what it takes more than half of W, and half of it
+  /// at least; microbatches kept by a stage with so many left, itself included: with zero bubbles as many as by the
+  /// first one.
   double fillingOf(const StageOption &option) const {
     double forward = option.forward, weights = option.backwardWeight, input = option.backward - weights;
     if (problem.schedule == *findSchedule("zb-v"))
       return std::max(std::max(forward, input) - weights, std::abs(forward - input) / 2);
+    if (problem.schedule == *findSchedule("dualpipe-v"))
+      return std::max(std::max(forward, input) - weights / 2, std::max(forward, input) / 2);
     return std::max(forward + option.backward - gapsFilled() * weights, 0.0);
   }
   double gapsFilled() const {
@@ -234,12 +237,17 @@ private:
   }
   /// With fewer microbatches the pipeline is never full, and these formulas do not hold.
   unsigned mostStages() const {
+    if (problem.schedule == *findSchedule("dualpipe-v"))
+      return std::max(problem.microbatches / 2, 1u);
     return problem.schedule == *findSchedule("zb-h1") ? problem.microbatches
            : problem.schedule == *findSchedule("zb-h2") || problem.schedule == *findSchedule("zb-v")
                ? (problem.microbatches + 1) / 2
                : problem.numLayers;
   }
-  unsigned keptOf(unsigned stages, unsigned left) const {
+  double keptOf(unsigned stages, unsigned left) const {
+    // Of two chunks one more.
+    if (problem.schedule == *findSchedule("dualpipe-v"))
+      return stages + 0.5;
     return problem.schedule == *findSchedule("gpipe")   ? problem.microbatches
            : problem.schedule == *findSchedule("zb-h2") ? 2 * stages - 1
            : problem.schedule == *findSchedule("zb-h1") || problem.schedule == *findSchedule("zb-v") ? stages
