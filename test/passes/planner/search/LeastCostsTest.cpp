@@ -51,6 +51,11 @@ public:
   /// Whether layers repeat as the schedule's chunks need it.
   bool hasChunksFor(pipeline::Schedule schedule) const { return !searcher.chunksOf(*schedule).empty(); }
 
+  /// The seconds of the best plan that the search finds with a schedule.
+  double secondsWith(ScheduleChoice choice, Costs &costs, int64_t microbatches) const {
+    return stages::searchStages(searcher.problemOf(microbatches, choice), costs).seconds;
+  }
+
 private:
   Weights randomWeights(int64_t microbatches) {
     auto power = [&] { return std::exp2(std::uniform_real_distribution<>(-8, 8)(random)); };
@@ -156,7 +161,9 @@ TEST_P(LeastCostsTest, AreNoWorseThanAnyOption) {
         continue;
       stages::StageProblem bound = problem;
       bound.hasLeastRamps = true;
-      least.boundOf({problem.schedule, problem.chunks});
+      double leastSeconds = least.boundOf({problem.schedule, problem.chunks});
+      EXPECT_LE(leastSeconds, every.secondsWith({problem.schedule, problem.chunks}, costs, microbatches) * (1 + 1e-9))
+          << name << ", " << microbatches << " microbatches";
       for (auto [interval, options] : llvm::zip_equal(intervals, optionsOf)) {
         auto [first, last, kind, devices] = interval;
         const std::vector<stages::StageOption> &bounds = least.options(first, last, kind, devices);
