@@ -358,7 +358,7 @@ struct Setting {
 inline constexpr std::string_view ptxTriple = "nvptx64-nvidia-cuda";
 
 /// The version of plan.fbs that this runtime reads: one more with each change that an older runtime would misread.
-inline constexpr uint32_t planVersion = 5;
+inline constexpr uint32_t planVersion = 6;
 
 /// Everything in a plan. Spans refer to the bytes that the Plan holds.
 /// Replicas of a training step that do not wait for each other, and where they are (plan.fbs).

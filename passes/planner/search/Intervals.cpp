@@ -250,7 +250,7 @@ unsigned Intervals::pieceOf(unsigned first, unsigned last) {
 llvm::SmallVector<unsigned> Intervals::cutsOf(unsigned first, unsigned last) const {
   llvm::SmallVector<unsigned> cuts = {first};
   for (unsigned layer = first + 1; layer < last; ++layer)
-    if (graph.boundaries[layer].single != none)
+    if (unsigned at = layer % numLayers(); at == 0 || graph.boundaries[at].single != none)
       cuts.push_back(layer);
   cuts.push_back(last);
   return cuts;
@@ -264,10 +264,8 @@ unsigned Intervals::nodeOf(unsigned first, unsigned last) {
   if (known != none)
     return known;
   unsigned node = 0;
-  for (unsigned begin = first; begin != last;) {
-    unsigned end = begin + 1;
-    while (end != last && end != layers && graph.boundaries[end % layers].single == none)
-      ++end;
+  llvm::SmallVector<unsigned> cuts = cutsOf(first, last);
+  for (auto [begin, end] : llvm::zip(llvm::ArrayRef(cuts).drop_back(), llvm::ArrayRef(cuts).drop_front())) {
     unsigned passed = begin >= layers ? layers : 0, piece = pieceOf(begin - passed, end - passed);
     auto [longer, isNewNode] = nodes[node].longer.try_emplace(piece, nodes.size());
     unsigned next = longer->second;
@@ -277,7 +275,6 @@ unsigned Intervals::nodeOf(unsigned first, unsigned last) {
       made.piece = piece;
     }
     node = next;
-    begin = end;
   }
   return known = node;
 }

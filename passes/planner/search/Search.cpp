@@ -212,7 +212,7 @@ FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches
     stage.recompute = choice.recompute;
     llvm::SmallVector<unsigned> cuts = intervals.cutsOf(choice.first, choice.last);
     for (unsigned cut : llvm::drop_begin(cuts))
-      stage.segments.push_back({graph.boundaries[cut].at, choice.recompute});
+      stage.segments.push_back({operatorsBefore(cut) - operatorsBefore(plan.stages.front().first), choice.recompute});
     stage.zero = choice.zero;
     setSplits(found, stage, from, choice, *intervals.best(choice.first, choice.last, choice.setting, choice.weights),
               intervals.choicesOf(choice.first, choice.last, choice.setting, choice.weights));
