@@ -13,9 +13,9 @@ namespace cleave::dist {
 /// that, with all that it is a sum of. In ordered programs it adds up gradients, in a ring what comes around.
 inline constexpr llvm::StringLiteral accumulatesAttrName = "dist.accumulates";
 
-/// Whether an operator, or one inside of it, adds to what it reads here: a sum whose terms so far come from earlier
-/// microbatches. What made that sum belongs there; computed here it would keep its operands until now.
-bool readsSumSoFar(mlir::OpOperand &use);
+/// Whether an operator, or one inside of it, adds to what it reads here, a sum whose terms so far come from earlier
+/// microbatches, and what made that sum reads more bytes than the sum has: computed here it would keep these until now.
+bool waitsForSum(mlir::OpOperand &use);
 
 } // namespace cleave::dist
 

@@ -332,7 +332,7 @@ LogicalResult SplitAttr::verify(function_ref<InFlightDiagnostic()> emitError, Di
   return success();
 }
 
-bool cleave::dist::readsSumSoFar(OpOperand &use) {
+static bool readsSumSoFar(OpOperand &use) {
   Operation *user = use.getOwner();
   if (user->hasAttr(accumulatesAttrName))
     return use.getOperandNumber() == 0;
@@ -340,6 +340,19 @@ bool cleave::dist::readsSumSoFar(OpOperand &use) {
     return region.getNumArguments() == user->getNumOperands() &&
            llvm::any_of(region.getArgument(use.getOperandNumber()).getUses(), readsSumSoFar);
   });
+}
+
+static int64_t bitsOf(ValueRange values) {
+  int64_t bits = 0;
+  for (Type type : values.getTypes())
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      bits += tensor.getNumElements() * static_cast<int64_t>(tensor.getElementTypeBitWidth());
+  return bits;
+}
+
+bool cleave::dist::waitsForSum(OpOperand &use) {
+  Operation *producer = use.get().getDefiningOp();
+  return producer && readsSumSoFar(use) && bitsOf(producer->getOperands()) > bitsOf(producer->getResults());
 }
 
 LogicalResult RecomputeAttr::verify(function_ref<InFlightDiagnostic()> emitError, unsigned /*segment*/,

@@ -90,7 +90,7 @@ class FuseElementwise : public impl::FuseElementwisePassBase<FuseElementwise> {
           continue;
         }
         if (!producer || producer->getBlock() != root->getBlock() || producer->hasAttr(dist::accumulatesAttrName) ||
-            dist::readsSumSoFar(operand))
+            dist::waitsForSum(operand))
           continue;
         if (!isa<ElementwiseInterface>(producer) && !(isSum(producer) && isElementwise(cluster)))
           continue;

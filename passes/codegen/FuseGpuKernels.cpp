@@ -106,10 +106,10 @@ class FuseGpuKernels : public impl::FuseGpuKernelsPassBase<FuseGpuKernels> {
     bool isAgain = isConstant.lookup(producer) && !isConstant.lookup(consumer);
     bool isPossible = isAgain ? readsNothing(producer) : isConstant.lookup(producer) == isConstant.lookup(consumer);
     SmallVector<Operation *> dependents;
-    auto isSumSoFar = [&](OpOperand &operand) {
-      return operand.get().getDefiningOp() == producer && dist::readsSumSoFar(operand);
+    auto waits = [&](OpOperand &operand) {
+      return operand.get().getDefiningOp() == producer && dist::waitsForSum(operand);
     };
-    if (!isPossible || accumulates(producer) || llvm::any_of(consumer->getOpOperands(), isSumSoFar) ||
+    if (!isPossible || accumulates(producer) || llvm::any_of(consumer->getOpOperands(), waits) ||
         operatorsOf(producer) + operatorsOf(consumer) > mostOperators ||
         producer->getNumOperands() + consumer->getNumOperands() > mostArguments ||
         (!isAgain && !findDependents(producer, consumer, dependents)))

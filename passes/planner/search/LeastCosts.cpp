@@ -195,8 +195,9 @@ void LeastCosts::addWhole(unsigned setting, unsigned kind, Ranges &ranges) {
 void LeastCosts::addPart(unsigned first, unsigned last, unsigned setting, double memory, Ranges &ranges) {
   for (unsigned mode = 0; mode != modes.size(); ++mode) {
     bool alwaysFits = addPart(first, last, setting, memory, mode, ranges);
-    // What asks for no memory holds for stages that compute more again as well: they take longer.
-    if (alwaysFits)
+    // What asks for no memory holds for stages that compute more again as well: they take longer. But gradients of
+    // weights wait only where nothing is computed again.
+    if (alwaysFits && modes[mode] != Recompute::None)
       break;
   }
 }
@@ -238,8 +239,14 @@ bool LeastCosts::addPart(unsigned first, unsigned last, unsigned setting, double
     Range range;
     range.seconds = low;
     range.most = high;
-    llvm::copy(without, range.without);
-    range.with = with;
+    if (modes[mode] == Recompute::None) {
+      llvm::copy(without, range.without);
+      range.with = with;
+    } else {
+      // As if it had no gradients of weights: none of them waits.
+      llvm::fill(range.without, low);
+      range.with = low;
+    }
     range.perStep = std::max(0.0, hidden * joined.at(high));
     for (const Priced &step : shown)
       range.perStep = std::max(range.perStep, step.at(high) - (1 - hidden) * high);

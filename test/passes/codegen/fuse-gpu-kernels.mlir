@@ -93,20 +93,18 @@ dist.program @loaded(%x: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {mes
 // CHECK: dist.return
 dist.program @accumulated(%x: tensor<64x32xf32>, %y: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {mesh = @gpu} {
   %0 = dfg.exp %x : (tensor<64x32xf32>) -> tensor<64x32xf32>
-  %1 = dfg.add %y, %0 {dist.accumulates} : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
+  %1 = dfg.add %0, %y {dist.accumulates} : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
   %2 = dfg.abs %1 : (tensor<64x32xf32>) -> tensor<64x32xf32>
   dist.return %2 : tensor<64x32xf32>
 }
 
-// What made the sum so far is not computed where the next term is: its operands would be kept until then.
+// A sum so far that is smaller than what it is made of stays where it was: its operands would be kept until the next term.
 // CHECK-LABEL: dist.program @so_far
-// CHECK: %[[FIRST:.*]] = dfg.exp
-// CHECK: dfg.fusion {{.*}}%[[FIRST]]
-// CHECK: dfg.exp
-// CHECK: dfg.add
-dist.program @so_far(%x: tensor<64x32xf32>, %y: tensor<64x32xf32>) -> tensor<64x32xf32> attributes {mesh = @gpu} {
-  %0 = dfg.exp %x : (tensor<64x32xf32>) -> tensor<64x32xf32>
-  %1 = dfg.exp %y : (tensor<64x32xf32>) -> tensor<64x32xf32>
+// CHECK-NEXT: %[[FIRST:.*]] = dfg.reduce
+// CHECK: dfg.{{fusion|add}} {{.*}}%[[FIRST]]
+dist.program @so_far(%x: tensor<64x32x8xf32>, %y: tensor<64x32x8xf32>) -> tensor<64x32xf32> attributes {mesh = @gpu} {
+  %0 = dfg.reduce %x {kind = #dfg.reduce_kind<sum>, dims = array<i64: 2>} : (tensor<64x32x8xf32>) -> tensor<64x32xf32>
+  %1 = dfg.reduce %y {kind = #dfg.reduce_kind<sum>, dims = array<i64: 2>} : (tensor<64x32x8xf32>) -> tensor<64x32xf32>
   %2 = dfg.add %0, %1 {dist.accumulates} : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
   dist.return %2 : tensor<64x32xf32>
 }
