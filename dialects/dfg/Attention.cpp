@@ -80,6 +80,20 @@ SmallVector<Operation *> Attention::getOperators() {
   return list;
 }
 
+llvm::SetVector<Operation *> Attention::getAllOperators() {
+  llvm::SetVector<Operation *> all;
+  all.insert_range(getOperators());
+  if (!gradient)
+    return all;
+  all.insert(gradient->operators.begin(), gradient->operators.end());
+  all.insert(gradient->weights);
+  all.insert(gradient->sums);
+  for (const auto *uses : {&gradient->overKeys, &gradient->overQueries})
+    for (OpOperand *use : *uses)
+      all.insert(use->getOwner());
+  return all;
+}
+
 /// The product with values among the readers of the weights, behind a reshape or not; false where there are several or
 /// none.
 static bool findResult(Attention &attention) {

@@ -47,6 +47,8 @@ struct Attention {
   mlir::RankedTensorType getScoresType() { return llvm::cast<mlir::RankedTensorType>(softmax.getType()); }
   /// All operators from the first product to the second, without the gradient's.
   llvm::SmallVector<mlir::Operation *> getOperators();
+  /// These and the gradient's, each once.
+  llvm::SetVector<mlir::Operation *> getAllOperators();
 };
 
 /// Why a softmax between two products is not computed as attention: an operator that reads or makes scores, and what is

@@ -4,7 +4,6 @@
 
 #include "dialects/dist/Accumulation.h"
 #include "dialects/dist/Dist.h"
-
 #include "dialects/dist/Replicas.h"
 
 #include "mlir/IR/Builders.h"
@@ -330,29 +329,6 @@ LogicalResult SplitAttr::verify(function_ref<InFlightDiagnostic()> emitError, Di
                          << factor.getValue();
   }
   return success();
-}
-
-static bool readsSumSoFar(OpOperand &use) {
-  Operation *user = use.getOwner();
-  if (user->hasAttr(accumulatesAttrName))
-    return use.getOperandNumber() == 0;
-  return llvm::any_of(user->getRegions(), [&](Region &region) {
-    return region.getNumArguments() == user->getNumOperands() &&
-           llvm::any_of(region.getArgument(use.getOperandNumber()).getUses(), readsSumSoFar);
-  });
-}
-
-static int64_t bitsOf(ValueRange values) {
-  int64_t bits = 0;
-  for (Type type : values.getTypes())
-    if (auto tensor = dyn_cast<RankedTensorType>(type))
-      bits += tensor.getNumElements() * static_cast<int64_t>(tensor.getElementTypeBitWidth());
-  return bits;
-}
-
-bool cleave::dist::waitsForSum(OpOperand &use) {
-  Operation *producer = use.get().getDefiningOp();
-  return producer && readsSumSoFar(use) && bitsOf(producer->getOperands()) > bitsOf(producer->getResults());
 }
 
 LogicalResult RecomputeAttr::verify(function_ref<InFlightDiagnostic()> emitError, unsigned /*segment*/,

@@ -38,16 +38,8 @@ namespace {
 /// Attention with its gradient, if any, in the place of its operators.
 class AttentionBuilder {
 public:
-  explicit AttentionBuilder(const dfg::Attention &found) : attention(found), operators(attention.getOperators()) {
-    if (!attention.gradient)
-      return;
-    dfg::AttentionGradient &gradient = *attention.gradient;
-    llvm::append_range(operators, gradient.operators);
-    operators.append({gradient.weights, gradient.sums});
-    for (const auto *uses : {&gradient.overKeys, &gradient.overQueries})
-      for (OpOperand *use : *uses)
-        operators.push_back(use->getOwner());
-  }
+  explicit AttentionBuilder(const dfg::Attention &found)
+      : attention(found), operators(attention.getAllOperators().takeVector()) {}
 
   /// Gives the operators that are no more: none where the products of the gradient stand so that no kernel can take the
   /// place of several.

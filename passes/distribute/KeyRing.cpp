@@ -88,26 +88,10 @@ static std::pair<unsigned, int64_t> keysOf(OpOperand &scores) {
   return {keys.front(), found - rule.results.front().begin()};
 }
 
-/// Every operator of the attention and its gradient.
-static llvm::SetVector<Operation *> allOperators(dfg::Attention &attention) {
-  llvm::SetVector<Operation *> all;
-  all.insert_range(attention.getOperators());
-  if (!attention.gradient)
-    return all;
-  dfg::AttentionGradient &gradient = *attention.gradient;
-  all.insert(gradient.weights);
-  all.insert(gradient.sums);
-  all.insert(gradient.operators.begin(), gradient.operators.end());
-  for (const auto *uses : {&gradient.overKeys, &gradient.overQueries})
-    for (OpOperand *use : *uses)
-      all.insert(use->getOwner());
-  return all;
-}
-
-/// The operator of the gradient in front of which all of it can be computed: what it needs is there, and nobody has
-/// read anything of it. Null where there is none. Constants that it needs are moved.
+/// The operator of the gradient in front of which all of it can be computed: what it needs is there, and nothing of
+/// it has been read. Null where there is none. Constants that it needs are moved.
 static Operation *findPlace(dfg::Attention &attention) {
-  llvm::SetVector<Operation *> all = allOperators(attention);
+  llvm::SetVector<Operation *> all = attention.getAllOperators();
   SmallVector<Operation *> forward = attention.getOperators();
   SmallVector<Operation *> own;
   for (Operation *op : all)
@@ -164,7 +148,7 @@ std::optional<KeyRing> findKeyRing(dfg::SoftmaxOp softmax, const dist::MeshShape
   };
   if (ring.keys.isPadded(mesh))
     return refuse("the devices have unequal numbers of keys");
-  llvm::SetVector<Operation *> all = allOperators(ring.attention);
+  llvm::SetVector<Operation *> all = ring.attention.getAllOperators();
   for (const KeyOperand &operand : operands) {
     auto gathered = findGathered(operand.value, operand.dim);
     if (!gathered || !(gathered->getPart() == ring.keys))
@@ -206,7 +190,7 @@ public:
       : ring(ring), attention(ring.attention), builder(attention.result), location(attention.softmax.getLoc()) {}
 
   void run() {
-    llvm::SetVector<Operation *> old = allOperators(attention);
+    llvm::SetVector<Operation *> old = attention.getAllOperators();
     Operation *place = attention.gradient ? findPlace(attention) : nullptr;
     writeForward();
     if (place) {

@@ -44,14 +44,10 @@ std::optional<Gathered> findGathered(Value value, int64_t dim) {
 }
 
 RingChunks::RingChunks(KeyRing &ring, OpBuilder &builder) : ring(ring), builder(builder) {
-  own.insert_range(ring.attention.getOperators());
-  if (auto &gradient = ring.attention.gradient) {
-    own.insert(gradient->weights);
-    own.insert_range(gradient->operators);
-    for (const auto *uses : {&gradient->overKeys, &gradient->overQueries})
-      for (OpOperand *use : *uses)
-        own.insert(use->getOwner());
-  }
+  own.insert_range(ring.attention.getAllOperators());
+  // Sums over all keys are given.
+  if (auto &gradient = ring.attention.gradient)
+    own.erase(gradient->sums);
 }
 
 Value RingChunks::known(Value value) const {

@@ -65,10 +65,10 @@ void markRecomputed(const search::SearchGraph &graph, const search::FoundPlan &p
     if (stage.recompute == search::Recompute::None)
       continue;
     unsigned position = stage.first;
-    for (auto [number, segment] : llvm::enumerate(stage.segments))
-      for (; position != segment.last; ++position) {
+    for (auto [number, end] : llvm::enumerate(stage.segmentEnds))
+      for (; position != end; ++position) {
         Operation *op = graph.operators[plan.operatorAt(position)].op;
-        auto what = StringAttr::get(op->getContext(), recomputeName(segment.recompute));
+        auto what = StringAttr::get(op->getContext(), recomputeName(stage.recompute));
         op->setAttr(dist::recomputeAttrName, dist::RecomputeAttr::get(op->getContext(), number, what));
       }
   }

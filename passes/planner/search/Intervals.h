@@ -44,7 +44,7 @@ struct Weights {
 struct IntervalSums : Sums {
   double checkpoints = 0;  ///< Bytes of the tensors at the beginnings of its pieces.
   double largestPiece = 0; ///< Bytes that the piece which saves most saves.
-  double largestRest = 0;  ///< Of pieces, the most that one saves besides results of contractions.
+  double largestRest = 0;  ///< Of pieces, the most that one saves that is no result of a contraction.
 };
 
 /// A grid on a kind of device, with the size of a microbatch: all that pieces depend on besides their structure.

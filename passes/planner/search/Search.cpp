@@ -196,6 +196,7 @@ FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches
   found.order = orderOf(plan, schedule);
   found.seconds = plan.seconds;
   found.modelFlops = graph.flops() * batchScale() * (request.training ? 3 : 1);
+  auto positionOf = [&](unsigned layer) { return operatorsBefore(layer) - operatorsBefore(plan.stages.front().first); };
   for (unsigned index = 0; index != plan.stages.size(); ++index) {
     const stages::Stage &from = plan.stages[index];
     Choice choice = choices[from.option.id];
@@ -204,15 +205,15 @@ FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches
     choice.last = from.last;
     describedChoices.push_back(choice);
     FoundStage &stage = found.stages.emplace_back();
-    stage.first = operatorsBefore(from.first) - operatorsBefore(plan.stages.front().first);
-    stage.last = operatorsBefore(from.last) - operatorsBefore(plan.stages.front().first);
+    stage.first = positionOf(from.first);
+    stage.last = positionOf(from.last);
     auto devices = llvm::ArrayRef(runs[from.run].devices).slice(from.firstDevice, from.devices);
     stage.devices.assign(devices.begin(), devices.end());
     stage.pin = runs[from.run].pin;
     stage.recompute = choice.recompute;
     llvm::SmallVector<unsigned> cuts = intervals.cutsOf(choice.first, choice.last);
     for (unsigned cut : llvm::drop_begin(cuts))
-      stage.segments.push_back({operatorsBefore(cut) - operatorsBefore(plan.stages.front().first), choice.recompute});
+      stage.segmentEnds.push_back(positionOf(cut));
     stage.zero = choice.zero;
     setSplits(found, stage, from, choice, *intervals.best(choice.first, choice.last, choice.setting, choice.weights),
               intervals.choicesOf(choice.first, choice.last, choice.setting, choice.weights));

@@ -83,12 +83,6 @@ struct OperatorExpectation {
   double alternativeSeconds = 0; ///< Of a step with it.
 };
 
-/// Operators of a stage in a row, up to `last` of the plan's order, of which the backward pass computes as much again.
-struct FoundSegment {
-  unsigned last = 0;
-  Recompute recompute = Recompute::None;
-};
-
 /// Operators at [first, last) of the plan's order (FoundPlan::operatorAt) on a grid of devices.
 struct FoundStage {
   unsigned first = 0, last = 0;
@@ -106,8 +100,9 @@ struct FoundStage {
   double parameters = 0, gradients = 0, optimizer = 0, activations = 0, transient = 0; ///< Bytes of a device.
   double inFlight = 1; ///< Microbatches; a chunk of the stage keeps a part of one.
   Recompute recompute = Recompute::None;
-  /// In order, to the end of the stage: what enters one is kept where the stage computes anything again.
-  std::vector<FoundSegment> segments;
+  /// Where the segments end that are computed again together, in the plan's order; the last one with the stage. What
+  /// enters one is kept.
+  std::vector<unsigned> segmentEnds;
   unsigned zero = 0;
 
   double bytes() const { return parameters + gradients + optimizer + activations + transient; }
