@@ -35,12 +35,17 @@ private:
   }
 
   void runOnOperation() override {
-    if (keys != "gather")
-      for (auto program : getOperation().getOps<dist::ProgramOp>())
-        exchange(program);
+    if (keys == "gather")
+      return;
+    bool hasDecided = false;
+    for (auto program : getOperation().getOps<dist::ProgramOp>())
+      hasDecided |= exchange(program);
+    if (keys == "ring" && !hasDecided)
+      emitRemark(getOperation().getLoc()) << "there is no ring: no program gathers keys and values of attention";
   }
 
-  void exchange(dist::ProgramOp program) {
+  /// Whether there was anything to decide.
+  bool exchange(dist::ProgramOp program) {
     dist::MeshOp mesh = dist::getMesh(&program.getBody().front().front());
     std::vector<Decisions> decisions;
     DenseSet<Operation *> seen;
@@ -55,6 +60,7 @@ private:
         note(decisions, why, location);
     }
     report(program, decisions);
+    return !decisions.empty();
   }
 
   static dfg::SoftmaxOp next(dist::ProgramOp program, DenseSet<Operation *> &seen) {
