@@ -229,7 +229,7 @@ class FuseGpuKernels : public impl::FuseGpuKernelsPassBase<FuseGpuKernels> {
     std::string text;
     llvm::raw_string_ostream stream(text);
     if (isa<dfg::FusionOp>(op)) {
-      op->print(stream, OpPrintingFlags().useLocalScope());
+      op->print(stream, OpPrintingFlags().useLocalScope().enableDebugInfo(false));
       return text;
     }
     // To print it by itself would number all values of the program.

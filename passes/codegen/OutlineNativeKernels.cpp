@@ -129,9 +129,10 @@ class OutlineNativeKernels : public impl::OutlineNativeKernelsPassBase<OutlineNa
       plan::YieldOp::create(builder, unknown, copy->getResults());
     }
 
+    // Without locations whatever the command line says of printing: kernels of other operators are the same code.
     std::string key;
     llvm::raw_string_ostream stream(key);
-    made->print(stream, OpPrintingFlags().useLocalScope());
+    made->print(stream, OpPrintingFlags().useLocalScope().enableDebugInfo(false));
     auto [entry, inserted] = kernels.try_emplace(key);
     if (inserted) {
       made->setSymName(("native." + name + "." + Twine(kernels.size() - 1)).str());

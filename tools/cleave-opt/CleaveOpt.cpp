@@ -29,10 +29,14 @@
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/ToolOutputFile.h"
 
+#include <algorithm>
 #include <atomic>
+#include <numeric>
+#include <random>
 
 static void registerPasses() {
   mlir::registerTransformsPasses();
@@ -74,15 +78,73 @@ private:
   mlir::ScopedDiagnosticHandler handler;
 };
 
+/// Shuffles the uses of every value before each pass. Text has no order of uses: a pass whose result depends on it
+/// makes other plans of a dump than of the module that was dumped.
+class ShuffledUses : public mlir::PassInstrumentation {
+public:
+  explicit ShuffledUses(unsigned seed) : seed(seed) {}
+
+  void runBeforePass(mlir::Pass *, mlir::Operation *op) override {
+    std::mt19937 random(seed);
+    auto shuffle = [&](mlir::Value value) {
+      llvm::SmallVector<unsigned> order(std::distance(value.use_begin(), value.use_end()));
+      std::iota(order.begin(), order.end(), 0);
+      std::ranges::shuffle(order, random);
+      if (order.size() > 1)
+        value.shuffleUseList(order);
+    };
+    op->walk([&](mlir::Operation *inside) {
+      llvm::for_each(inside->getResults(), shuffle);
+      for (mlir::Region &region : inside->getRegions())
+        for (mlir::Block &block : region)
+          llvm::for_each(block.getArguments(), shuffle);
+    });
+  }
+
+private:
+  const unsigned seed;
+};
+
+/// Says again after each pass how to print: the linker that links native kernels takes all options of the command line
+/// back.
+class KeptPrinting : public mlir::PassInstrumentation {
+public:
+  explicit KeptPrinting(llvm::ArrayRef<const char *> arguments) {
+    for (llvm::StringRef argument : arguments)
+      if (argument.consume_front("--mlir-print-") || argument.consume_front("-mlir-print-"))
+        said.push_back(argument.split('='));
+  }
+
+  void runAfterPass(mlir::Pass *, mlir::Operation *op) override {
+    if (!llvm::isa<mlir::ModuleOp>(op)) // Passes of programs run beside each other, and link nothing.
+      return;
+    for (auto [name, value] : said) {
+      llvm::cl::Option *option = llvm::cl::getRegisteredOptions().lookup(("mlir-print-" + name).str());
+      if (option && option->getNumOccurrences() == 0)
+        option->addOccurrence(0, option->ArgStr, value);
+    }
+  }
+
+private:
+  llvm::SmallVector<std::pair<llvm::StringRef, llvm::StringRef>> said;
+};
+
 } // namespace
+
+static llvm::cl::opt<unsigned> shuffleUses("shuffle-uses",
+                                           llvm::cl::desc("shuffle the uses of every value before each pass, by this "
+                                                          "seed; 0, the default, does not"));
 
 static mlir::LogicalResult run(int argc, char **argv, mlir::DialectRegistry &registry) {
   auto [input, output] = mlir::registerAndParseCLIOptions(argc, argv, "Cleave's optimizer driver\n", registry);
   mlir::MlirOptMainConfig config = mlir::MlirOptMainConfig::createFromCLOptions();
   if (config.shouldShowDialects() || config.shouldListPasses())
     return mlir::MlirOptMain(argc, argv, input, output, registry);
-  config.setPassPipelineSetupFn([given = config](mlir::PassManager &manager) {
+  config.setPassPipelineSetupFn([given = config, argc, argv](mlir::PassManager &manager) {
     manager.addInstrumentation(std::make_unique<ErrorsFail>(manager.getContext()));
+    manager.addInstrumentation(std::make_unique<KeptPrinting>(llvm::ArrayRef<const char *>(argv, argc)));
+    if (shuffleUses != 0)
+      manager.addInstrumentation(std::make_unique<ShuffledUses>(shuffleUses));
     return given.setupPassPipeline(manager);
   });
   std::string message;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: cleave-opt %s --codegen-outline-native-kernels | FileCheck %s
+// Locations make no other kernels, printed or not.
+// RUN: cleave-opt %s --codegen-outline-native-kernels --mlir-print-debuginfo | FileCheck %s
 
 dist.mesh @d0 <[], devices = [0]>
 
