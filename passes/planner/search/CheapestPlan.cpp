@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Sets of devices, cheapest first, and the fastest plan on each.
+// Sets of devices, cheapest first, and the fastest plan on each; then sets like the best one.
 
 #include "passes/planner/search/CheapestPlan.h"
 
@@ -19,18 +19,27 @@
 
 namespace cleave::search {
 
-/// 0, 1, 2, 4, … and all.
-static std::vector<unsigned> countsUpTo(unsigned most) {
+/// So many searches are a matter of seconds to minutes.
+static constexpr size_t mostSearched = 64;
+
+/// 0, 1, 2, 3, … or 0, 1, 2, 4, … and all.
+static std::vector<unsigned> countsUpTo(unsigned most, bool inPowers) {
   std::set<unsigned> counts = {0, most};
-  for (unsigned count = 1; count < most; count *= 2)
+  for (unsigned count = 1; count < most; count += inPowers ? count : 1)
     counts.insert(count);
   return {counts.begin(), counts.end()};
 }
 
+/// A host alone of which parts are tried: its devices are of one kind.
+static bool isDivided(const Machine &machine, llvm::ArrayRef<unsigned> hosts) {
+  if (std::accumulate(hosts.begin(), hosts.end(), 0u) != 1)
+    return false;
+  return machine.hosts[llvm::find(hosts, 1u) - hosts.begin()].devices.size() == 1;
+}
+
 /// The first hosts of each entry, as many as `counts` says; of a single one perhaps only some `devices`.
 static PartOfMachine takeHosts(const Machine &machine, llvm::ArrayRef<unsigned> counts, unsigned devices) {
-  PartOfMachine part;
-  part.machine = machine;
+  PartOfMachine part{counts.vec(), devices, machine, {}, {}};
   part.machine.hosts.clear();
   part.machine.devices.clear();
   unsigned first = 0;
@@ -66,9 +75,12 @@ static PartOfMachine takeHosts(const Machine &machine, llvm::ArrayRef<unsigned> 
 
 std::vector<PartOfMachine> partsOf(const Machine &machine) {
   std::vector<PartOfMachine> parts;
+  double sets = 1;
+  for (const HostSpec &host : machine.hosts)
+    sets *= host.count + 1;
   std::vector<std::vector<unsigned>> counts;
   for (const HostSpec &host : machine.hosts)
-    counts.push_back(countsUpTo(host.count));
+    counts.push_back(countsUpTo(host.count, /*inPowers=*/sets > mostSearched));
   std::vector<size_t> at(counts.size(), 0);
   auto next = [&] {
     size_t entry = 0;
@@ -81,12 +93,12 @@ std::vector<PartOfMachine> partsOf(const Machine &machine) {
     for (auto [entry, own] : llvm::zip_equal(at, counts))
       taken.push_back(own[entry]);
     parts.push_back(takeHosts(machine, taken, 0));
-    unsigned hosts = std::accumulate(taken.begin(), taken.end(), 0u);
-    if (hosts != 1)
+    if (!isDivided(machine, taken))
       continue;
-    const HostSpec &alone = machine.hosts[llvm::find(taken, 1u) - taken.begin()];
-    if (alone.devices.size() == 1)
-      for (unsigned devices = 1; devices < alone.numDevices(); devices *= 2)
+    constexpr unsigned few = 8;
+    unsigned all = machine.hosts[llvm::find(taken, 1u) - taken.begin()].numDevices();
+    for (unsigned devices : countsUpTo(all, /*inPowers=*/all > few))
+      if (devices != 0 && devices != all)
         parts.push_back(takeHosts(machine, taken, devices));
   }
   auto rankOf = [&](const PartOfMachine &part) {
@@ -121,9 +133,16 @@ public:
                                                 *kind, machine.name)};
     std::vector<PartOfMachine> parts = partsOf(machine);
     size_t most = std::min(parts.size(), mostSearched);
+    timeOfSet = request.timeBudget / static_cast<double>(most + mostImproved);
     for (const PartOfMachine &part : parts)
       if (considered.size() < most)
-        tryPart(part, request.timeBudget / static_cast<double>(most));
+        tryPart(part);
+    if (!best)
+      tryPart(*llvm::max_element(parts, [](const PartOfMachine &left, const PartOfMachine &right) {
+        return left.devices.size() < right.devices.size();
+      }));
+    if (best)
+      improve();
     if (best) {
       best->considered = std::move(considered);
       return std::move(*best);
@@ -139,7 +158,7 @@ public:
   }
 
 private:
-  static constexpr size_t mostSearched = 64;
+  static constexpr size_t mostImproved = 32;
 
   /// Seconds that no plan on these devices is faster than: all operations at the devices' peaks.
   double leastSecondsOn(const PartOfMachine &part) const {
@@ -148,16 +167,51 @@ private:
       peak += OperatorCost(deviceKindOf(part.machine, device), request.elementType).peakFlops();
     double samples =
         request.training && request.batch ? static_cast<double>(request.batch) / static_cast<double>(graph.batch) : 1;
-    return graph.flops() * samples * (request.training ? 3 : 1) / peak;
+    return graph.leastFlops(samples, request.training) / peak;
   }
 
-  void tryPart(const PartOfMachine &part, double timeBudget) {
+  /// More and fewer of what the best set has, in steps that become smaller where none of them is better.
+  void improve() {
+    size_t end = considered.size() + mostImproved;
+    for (unsigned fraction = 4; considered.size() < end;) {
+      double before = bestPrice;
+      std::vector<unsigned> hosts = bestHosts;
+      unsigned largest = 0;
+      if (isDivided(machine, hosts)) {
+        unsigned all = machine.hosts[llvm::find(hosts, 1u) - hosts.begin()].numDevices();
+        unsigned own = bestDevicesOfHost ? bestDevicesOfHost : all, step = std::max(own / fraction, 1u);
+        largest = step;
+        for (unsigned count : {own - std::min(step, own), own + step})
+          if (count > 0 && count < all)
+            tryPart(takeHosts(machine, hosts, count));
+      }
+      for (auto [entry, host] : llvm::enumerate(machine.hosts)) {
+        unsigned step = std::max(hosts[entry] / fraction, 1u);
+        largest = std::max(largest, step);
+        for (unsigned count : {hosts[entry] - std::min(step, hosts[entry]), hosts[entry] + step}) {
+          std::vector<unsigned> other = hosts;
+          other[entry] = std::min(count, host.count);
+          if (considered.size() < end && llvm::any_of(other, [](unsigned some) { return some != 0; }))
+            tryPart(takeHosts(machine, other, 0));
+        }
+      }
+      if (bestPrice < before)
+        continue;
+      if (largest == 1)
+        return;
+      fraction *= 2;
+    }
+  }
+
+  void tryPart(const PartOfMachine &part) {
+    if (!tried.insert({part.hosts, part.devicesOfHost}).second)
+      return;
     double hourly = pricePerHour(machine, part.devices), least = leastSecondsOn(part);
     if (least > request.mostSeconds || (best && priceOf(hourly, least) >= bestPrice))
       return;
     SearchRequest own = request;
     own.leastCost = own.considersOthers = own.certifies = false;
-    own.timeBudget = timeBudget;
+    own.timeBudget = timeOfSet;
     auto found = findPlan(graph, part.machine, own);
     auto *plan = std::get_if<FoundPlan>(&found);
     Considered &made = considered.emplace_back();
@@ -184,12 +238,18 @@ private:
       return;
     best = std::move(*plan);
     bestPrice = price;
+    bestHosts = part.hosts;
+    bestDevicesOfHost = part.devicesOfHost;
   }
 
   const SearchGraph &graph;
   const Machine &machine;
   const SearchRequest &request;
+  double timeOfSet = 0;                                       ///< Seconds; 0: no limit.
+  std::set<std::pair<std::vector<unsigned>, unsigned>> tried; ///< As `hosts` and `devicesOfHost` of PartOfMachine.
   std::optional<FoundPlan> best;
+  std::vector<unsigned> bestHosts;
+  unsigned bestDevicesOfHost = 0;
   double bestPrice = 0, leastSeconds = std::numeric_limits<double>::infinity();
   std::optional<SearchFailure> failure;
   std::vector<Considered> considered;

@@ -327,6 +327,23 @@ double SearchGraph::flops() const {
   return total;
 }
 
+double SearchGraph::leastFlops(double batches, bool training) const {
+  auto learns = [&](const Operand &operand) {
+    return operand.isFloat &&
+           (operand.parameter != none ? parameters[operand.parameter].trained : tensors[operand.tensor].learns);
+  };
+  double total = 0;
+  for (const Operator &op : operators) {
+    if (op.once)
+      continue;
+    double products = 1;
+    if (training && op.cost.costClass == CostClass::Contraction)
+      products += static_cast<double>(llvm::count_if(llvm::ArrayRef(op.operands).take_front(2), learns));
+    total += op.cost.flops * products * (op.batch == none ? 1 : batches);
+  }
+  return total;
+}
+
 double SearchGraph::parameterBytes() const {
   double total = 0;
   for (const Parameter &parameter : parameters)

@@ -62,8 +62,8 @@ SearchRequest requestOf(int64_t batch) {
   return request;
 }
 
-// Of one entry with three hosts and one with one: every number of hosts up to two and all, and of a host alone each
-// power of two of its devices.
+// Of one entry with three hosts and one with one: every number of hosts, and of a host alone every number of its
+// devices.
 TEST(CheapestPlan, PartsOfAMachine) {
   std::vector<std::string> names;
   for (const PartOfMachine &part : partsOf(machineIn(twoKinds(4, 1, 0, 3)))) {
@@ -130,6 +130,91 @@ TEST(CheapestPlan, CostsNoMoreThanAnySet) {
     auto none = findPlan(model.graph, machine, request);
     EXPECT_TRUE(std::holds_alternative<SearchFailure>(none));
   }
+}
+
+std::string hostsOf(unsigned count, double memoryMiB = 16384, unsigned entries = 1) {
+  std::string text = "device_kinds: { slow: { memory: " + std::to_string(memoryMiB) +
+                     " MiB, bandwidth: 200 GB/s, peak: { f32: 4 TFLOP/s }, price: 1 USD/h } }\nhosts:\n";
+  for (unsigned entry = 0; entry != entries; ++entry)
+    text += "  - { count: " + std::to_string(count) + ", devices: [ { kind: slow, count: 1 } ] }\n";
+  return text + "network: { bandwidth: 5 GB/s, latency: 10 us }\n";
+}
+
+/// Seconds and price of the fastest plan on each of the first 1, 2, … hosts of an entry, one after the other.
+std::vector<std::pair<double, double>> onFirstHosts(const SearchGraph &graph, unsigned most, int64_t batch) {
+  std::vector<std::pair<double, double>> known;
+  for (unsigned count = 1; count <= most; ++count) {
+    Machine machine = machineIn(hostsOf(count));
+    SearchRequest own = requestOf(batch);
+    own.leastCost = own.considersOthers = own.certifies = false;
+    auto found = findPlan(graph, machine, own);
+    auto *plan = std::get_if<FoundPlan>(&found);
+    known.push_back(plan ? std::pair(plan->seconds, priceOf(pricePerHour(machine, devicesOf(*plan)), plan->seconds))
+                         : std::pair(std::numeric_limits<double>::infinity(), 0.0));
+  }
+  return known;
+}
+
+/// The cheapest of them within a time, of numbers of hosts for which `counts` is true.
+double cheapestOf(llvm::ArrayRef<std::pair<double, double>> known, double limit,
+                  llvm::function_ref<bool(unsigned)> counts) {
+  double least = std::numeric_limits<double>::infinity();
+  for (auto [index, each] : llvm::enumerate(known))
+    if (each.first <= limit && counts(index + 1))
+      least = std::min(least, each.second);
+  return least;
+}
+
+double priceWithin(const SearchGraph &graph, const Machine &machine, double limit, int64_t batch) {
+  SearchRequest request = requestOf(batch);
+  request.mostSeconds = limit;
+  auto found = findPlan(graph, machine, request);
+  auto *plan = std::get_if<FoundPlan>(&found);
+  return plan ? priceOf(pricePerHour(machine, devicesOf(*plan)), plan->seconds)
+              : std::numeric_limits<double>::infinity();
+}
+
+// Few hosts: whichever number of them the time asks for, the cheapest that is fast enough is taken.
+TEST(CheapestPlan, TakesAnyNumberOfHosts) {
+  ModelGraph model("mlp", {{"layers", 3}, {"inputs", 512}, {"hidden", 1024}, {"classes", 16}, {"batch", 2}});
+  Machine machine = machineIn(hostsOf(5));
+  auto known = onFirstHosts(model.graph, 5, 3840);
+  unsigned betterThanPowers = 0;
+  for (auto [seconds, price] : known) {
+    double limit = seconds * (1 + 1e-6), expected = cheapestOf(known, limit, [](unsigned) { return true; });
+    EXPECT_NEAR(priceWithin(model.graph, machine, limit, 3840), expected, 1e-6 * expected);
+    betterThanPowers += expected < cheapestOf(known, limit, [](unsigned count) { return count != 3; });
+  }
+  EXPECT_GT(betterThanPowers, 0u) << "no time asks for three hosts: the test shows nothing";
+}
+
+// Many: what is found is hardly dearer than the best number of hosts, and where that is no power of two, cheaper than
+// those.
+TEST(CheapestPlan, ComesNearTheBestNumberOfManyHosts) {
+  ModelGraph model("mlp", {{"layers", 3}, {"inputs", 512}, {"hidden", 1024}, {"classes", 16}, {"batch", 2}});
+  constexpr unsigned most = 66;
+  Machine machine = machineIn(hostsOf(most));
+  auto known = onFirstHosts(model.graph, most, 5040);
+  unsigned better = 0;
+  for (unsigned count : {11u, 40u}) {
+    double limit = known[count - 1].first * (1 + 1e-6);
+    double expected = cheapestOf(known, limit, [](unsigned) { return true; });
+    double inPowers = cheapestOf(known, limit, [](unsigned some) { return some == most || (some & (some - 1)) == 0; });
+    double found = priceWithin(model.graph, machine, limit, 5040);
+    EXPECT_LE(found, 1.02 * expected) << count;
+    EXPECT_LE(found, inPowers) << count;
+    better += found < inPowers;
+  }
+  EXPECT_GT(better, 0u);
+}
+
+// More sets than are searched, of which no cheap one has the memory: all devices are tried.
+TEST(CheapestPlan, TriesAllDevicesWhereFewDoNotFit) {
+  ModelGraph model("mlp", {{"layers", 30}, {"inputs", 512}, {"hidden", 1024}, {"classes", 16}, {"batch", 2}});
+  // Parameters and their gradients of 30 layers are 240 MiB; four hosts of one entry have 96 MiB.
+  Machine machine = machineIn(hostsOf(4, 24, 5));
+  ASSERT_GT(partsOf(machine).size(), 64u);
+  EXPECT_TRUE(std::isfinite(priceWithin(model.graph, machine, std::numeric_limits<double>::infinity(), 20)));
 }
 
 } // namespace
