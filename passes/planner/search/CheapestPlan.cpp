@@ -212,6 +212,7 @@ private:
     SearchRequest own = request;
     own.leastCost = own.considersOthers = own.certifies = false;
     own.timeBudget = timeOfSet;
+    own.mayFindNothing = best.has_value();
     auto found = findPlan(graph, part.machine, own);
     auto *plan = std::get_if<FoundPlan>(&found);
     Considered &made = considered.emplace_back();

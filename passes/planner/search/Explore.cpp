@@ -16,7 +16,7 @@ void Searcher::trySchedule(int64_t microbatches, ScheduleChoice schedule, Costs 
   stages::SearchOptions options;
   options.equalLayersOnly = quickly;
   // Without a plan there is nothing to take when the time is over: the first one is waited for.
-  if (std::isfinite(toBeat()) && request.timeBudget > 0)
+  if ((std::isfinite(toBeat()) || request.mayFindNothing) && request.timeBudget > 0)
     options.timeBudget = std::max(request.timeBudget - elapsed(), 1e-3);
   options.explainInfeasible = explains;
   // Every number of microbatches is to show what it promises.
@@ -63,7 +63,7 @@ std::vector<std::pair<double, int64_t>> Searcher::exploreQuickly(unsigned share,
 }
 
 void Searcher::explore(int64_t microbatches) {
-  bool hadPlan = std::isfinite(toBeat()), mustEnd = hadPlan && outOfTime();
+  bool hadPlan = std::isfinite(toBeat()), mustEnd = (hadPlan || request.mayFindNothing) && outOfTime();
   std::vector<Bounded> bounds;
   if (hadPlan && !mustEnd)
     bounds = boundSchedules(microbatches, toBeat());

@@ -80,6 +80,8 @@ static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, c
     return winner->finish(bound);
   if (sharesDevices)
     return search(graph, machine, request);
+  if (request.mayFindNothing && searchers.front()->outOfTime())
+    return SearchFailure{true, "no plan was found within --search-seconds"};
   // How much memory is missing takes longer to find out than that it is.
   together(searchers, [](Searcher &searcher, unsigned) { searcher.findLeastBytes(); });
   for (auto &searcher : searchers)
@@ -113,6 +115,7 @@ static void considerBaselines(const SearchGraph &graph, const Machine &machine, 
     fixed.fixed.clear();
     fixed.progress = nullptr;
     fixed.certifies = false;
+    fixed.mayFindNothing = true;
     // All of them together take no longer than the search itself.
     fixed.timeBudget = request.timeBudget / static_cast<double>(baselines.size());
     auto found = search(graph, machine, fixed);

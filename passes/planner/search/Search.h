@@ -56,6 +56,8 @@ struct SearchRequest {
   solver::SolveOptions solver;
   /// Seconds after which the best plan so far is taken; 0: no limit.
   double timeBudget = 0;
+  /// Whether the search ends then although there is no plan so far, and without saying how much memory is missing.
+  bool mayFindNothing = false;
   /// The meshes of pinned operators, by Operator::pin: what is pinned to one is in a stage of just these devices and
   /// axes. They share no device. For inference other stages may be on their devices, too.
   std::vector<MeshSpec> pinned;

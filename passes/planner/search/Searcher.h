@@ -163,6 +163,7 @@ public:
   /// The best plan, with all that is said about it; no plan takes less than `least`. Expects one.
   std::variant<FoundPlan, SearchFailure> finish(double least);
   SearchFailure infeasible() const;
+  bool outOfTime() const { return request.timeBudget > 0 && elapsed() > request.timeBudget; }
 
   std::optional<FoundPlan> best;
   double leastBytes = std::numeric_limits<double>::infinity();
@@ -321,7 +322,6 @@ private:
   void addExpectations();
   /// Seconds of processor time.
   double elapsed() const { return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC; }
-  bool outOfTime() const { return request.timeBudget > 0 && elapsed() > request.timeBudget; }
 
   const SearchGraph &graph;
   const Machine &machine;

@@ -34,7 +34,7 @@ namespace {
 constexpr uint64_t mostWork = 400'000'000;
 /// Orders of runs that are tried: all of six runs.
 constexpr unsigned mostOrders = 720;
-/// Orders of which each has pipelines of equal stages that are tried: all of four runs.
+/// Orders of which pipelines of equal stages are tried: all of four runs.
 constexpr unsigned mostOrdersOfEqualLayers = 24;
 
 class StageSearch {
@@ -51,6 +51,9 @@ public:
   StagePlan run() {
     StagePlan plan;
     if (problem.numLayers == 0 || problem.microbatches == 0 || problem.numStages == 0u)
+      return plan;
+    // Every stage has a layer at least; no order of devices has to be tried to know that.
+    if (problem.numStages && *problem.numStages > numUnits())
       return plan;
     std::vector<std::vector<unsigned>> orders = findOrders();
     if (!options.boundsOnly)
@@ -135,13 +138,17 @@ private:
     bool isOneRun = problem.runs.size() == 1, areShared = problem.sharesDevices;
     for (const RunGroup &group : groups)
       areShared |= group.reserved;
-    if (!isOneRun && (areShared || orders.size() > mostOrdersOfEqualLayers))
+    if (!isOneRun && areShared)
       return;
+    // Of many orders some that have little in common: the first ones differ in their last runs alone.
+    size_t few = std::min<size_t>(orders.size(), mostOrdersOfEqualLayers);
     for (size_t size = mostSizes(); size-- > 0;) {
       std::vector<EqualStages> stages = equalStagesOf(size);
-      for (const std::vector<unsigned> &order : orders)
+      for (size_t tried = 0; tried != few; ++tried) {
+        const std::vector<unsigned> &order = orders[tried * orders.size() / few];
         if (std::vector<unsigned> ends = endsOf(order, stages); ends.size() > 1)
           searchEdges(makeEdges(problem, costs, std::move(ends), groups, {mostSeconds(), size, 1}), {order});
+      }
     }
   }
 

@@ -196,6 +196,44 @@ TEST(StageSearch, givesFasterDevicesMoreEqualLayers) {
   }
 }
 
+// Seven runs have 5,040 orders. Any of those that are tried makes the ideal pipeline: two layers on each of 16 fast
+// devices, one on each of 12 slow ones, so that every stage takes two seconds.
+TEST(StageSearch, givesFasterDevicesMoreEqualLayersInManyRuns) {
+  CostsOfTwoKinds costs;
+  StageProblem problem;
+  problem.numLayers = 44;
+  problem.anyOrder = true;
+  for (unsigned count = 1; count <= 7; ++count)
+    problem.runs.push_back({count, (count + 1) % 2, std::numeric_limits<double>::infinity(), {1}});
+  problem.microbatches = 8;
+  SearchOptions options;
+  options.equalLayersOnly = true;
+  StagePlan plan = searchStages(problem, costs, options);
+  expectValid(problem, costs, plan);
+  EXPECT_DOUBLE_EQ(plan.seconds, 28 * 2 + 7 * 2);
+}
+
+// That there are fewer layers than stages needs no search.
+TEST(StageSearch, asksNothingWhereStagesAreMoreThanLayers) {
+  class NoCosts : public CostsOfTwoKinds {
+    const std::vector<StageOption> &options(unsigned first, unsigned last, unsigned kind, unsigned devices) override {
+      ADD_FAILURE() << "asked for layers " << first << " to " << last;
+      return CostsOfTwoKinds::options(first, last, kind, devices);
+    }
+  } costs;
+  StageProblem problem;
+  problem.numLayers = 8;
+  problem.numStages = 9;
+  for (unsigned count = 1; count <= 7; ++count)
+    problem.runs.push_back({count, count % 2, std::numeric_limits<double>::infinity(), {1}});
+  problem.microbatches = 8;
+  SearchOptions options;
+  options.explainInfeasible = true;
+  StagePlan plan = searchStages(problem, costs, options);
+  EXPECT_FALSE(plan.isFeasible());
+  EXPECT_EQ(plan.leastBytes, 0);
+}
+
 // Layers without a cost say nothing about devices.
 TEST(StageSearch, takesLayersWithoutCostOnTwoKinds) {
   CostsOfTwoKinds costs(0);
