@@ -36,9 +36,8 @@ template <typename OpTy> static ImportResults importSoftmax(NodeImporter &node) 
   return oneResult(node.reshape(node.emit<OpTy>(matrix, node.attr("dim", int64_t(1))), shape));
 }
 
-/// Statistics of the batch itself; the running ones are blended with them.
-static ImportResults importTrainingBatchNorm(NodeImporter &node, double epsilon) {
-  double momentum = node.real("momentum", 0.9);
+/// Mean and variance of the batch itself, by channel.
+static std::pair<Value, Value> batchStatistics(NodeImporter &node) {
   Value input = node.input(0);
   SmallVector<int64_t> dims;
   for (int64_t dim = 0; dim < node.rank(0); ++dim)
@@ -46,20 +45,15 @@ static ImportResults importTrainingBatchNorm(NodeImporter &node, double epsilon)
       dims.push_back(dim);
   Value mean = node.mean(input, dims, /*keepDims=*/false);
   Value centred = node.emit<dfg::SubOp>({input, node.perChannel(mean, node.rank(0))});
-  Value variance = node.mean(node.emit<dfg::MulOp>({centred, centred}), dims, /*keepDims=*/false);
-  Value result = node.emit<dfg::BatchNormOp>({input, node.input(1), node.input(2), mean, variance},
-                                             node.real64("epsilon", epsilon));
-  auto blend = [&](Value running, Value current) {
-    Type element = node.type(3).getElementType();
-    Value kept = node.emit<dfg::MulOp>({running, node.scalar(element, momentum)});
-    return node.emit<dfg::AddOp>({kept, node.emit<dfg::MulOp>({current, node.scalar(element, 1.0 - momentum)})});
-  };
-  SmallVector<NodeResult, 1> results = {result};
-  if (node.hasOutput(1) || node.hasOutput(2)) {
-    results.push_back(blend(node.input(3), mean));
-    results.push_back(blend(node.input(4), variance));
-  }
-  return results;
+  return {mean, node.mean(node.emit<dfg::MulOp>({centred, centred}), dims, /*keepDims=*/false)};
+}
+
+/// Whether a node normalizes by the statistics of its batch. Before operator set 14 the results say it: those besides
+/// the first are for training.
+static bool isOfBatch(NodeImporter &node) {
+  if (node.getVersion() >= 14)
+    return node.integer("training_mode", 0);
+  return llvm::any_of(llvm::seq(1u, 5u), [&](unsigned index) { return node.hasOutput(index); });
 }
 
 static ImportResults importBatchNorm(NodeImporter &node) {
@@ -67,23 +61,39 @@ static ImportResults importBatchNorm(NodeImporter &node) {
     return node.error("expects an input with channels");
   if (node.getVersion() < 9 && !node.integer("spatial", 1))
     return node.unsupported("statistics of single elements (\"spatial\" = 0) are not known");
-  double epsilon = node.real("epsilon", 1e-5);
-  bool ofBatch = node.getVersion() >= 14 && node.integer("training_mode", 0);
-  if (ofBatch && !node.isTraining())
-    return importTrainingBatchNorm(node, epsilon);
+  double epsilon = node.real("epsilon", 1e-5), momentum = node.real("momentum", 0.9);
+  bool ofBatch = isOfBatch(node);
   if (node.hasOutput(1) && !ofBatch)
     return node.unsupported("results besides the first are not known at inference");
-  for (unsigned i : {3u, 4u})
-    node.imported(i)->isState = true;
+  Value mean, variance;
+  if (ofBatch && (!node.isTraining() || node.hasOutput(3) || node.hasOutput(4)))
+    std::tie(mean, variance) = batchStatistics(node);
   SmallVector<NamedAttribute> attributes = {node.real64("epsilon", epsilon)};
-  if (node.isTraining() && node.hasAttribute("momentum"))
-    attributes.push_back(node.real64("momentum", node.real("momentum", 0.9)));
-  SmallVector<NodeResult, 1> results = {node.emit<dfg::BatchNormOp>(
-      {node.input(0), node.input(1), node.input(2), node.input(3), node.input(4)}, attributes)};
-  // The train stage has the running statistics follow; the graph sees those from before.
-  if (node.hasOutput(1) || node.hasOutput(2)) {
-    results.push_back(node.input(3));
-    results.push_back(node.input(4));
+  SmallVector<NodeResult, 1> results;
+  if (node.isTraining() || !ofBatch) {
+    for (unsigned i : {3u, 4u})
+      node.imported(i)->isState = true;
+    if (node.isTraining() && node.hasAttribute("momentum"))
+      attributes.push_back(node.real64("momentum", momentum));
+    results.push_back(node.emit<dfg::BatchNormOp>(
+        {node.input(0), node.input(1), node.input(2), node.input(3), node.input(4)}, attributes));
+  } else {
+    results.push_back(
+        node.emit<dfg::BatchNormOp>({node.input(0), node.input(1), node.input(2), mean, variance}, attributes));
+  }
+  if (!ofBatch || node.getProto().output_size() == 1)
+    return results;
+  // In training the train stage has the running statistics follow; the graph sees those from before.
+  auto blend = [&](Value running, Value current) {
+    Type element = node.type(3).getElementType();
+    Value kept = node.emit<dfg::MulOp>({running, node.scalar(element, momentum)});
+    return node.emit<dfg::AddOp>({kept, node.emit<dfg::MulOp>({current, node.scalar(element, 1.0 - momentum)})});
+  };
+  results.push_back(node.isTraining() ? node.input(3) : blend(node.input(3), mean));
+  results.push_back(node.isTraining() ? node.input(4) : blend(node.input(4), variance));
+  if (mean) {
+    results.push_back(mean);
+    results.push_back(variance);
   }
   return results;
 }
