@@ -109,9 +109,9 @@ static ImportResults importSlice(NodeImporter &node) {
       start = place((**starts)[i], 0, size);
       end = place((**ends)[i], 0, size);
     } else {
-      // Backwards: the same counted from the other end.
+      // Backwards: the same counted from the other end. A start before the first element is the first element.
       reversed.push_back(dim);
-      start = size - 1 - place((**starts)[i], -1, size - 1);
+      start = size - 1 - place((**starts)[i], size == 0 ? -1 : 0, size - 1);
       end = size - 1 - place((**ends)[i], -1, size - 1);
     }
     low[dim] = start;

@@ -14,8 +14,8 @@ namespace {
 struct Reduced {
   SmallVector<int64_t> dims;
   bool keepDims = true;
-  /// The node asks for nothing: its result is its input.
-  bool isNothing = false;
+  /// The node reduces over no dimension: each element by itself is what is reduced.
+  bool isElementwise = false;
 };
 } // namespace
 
@@ -27,7 +27,7 @@ static FailureOr<Reduced> readReduced(NodeImporter &node) {
   Reduced reduced;
   reduced.keepDims = node.integer("keepdims", 1);
   if (!*given || (*given)->empty()) {
-    reduced.isNothing = node.integer("noop_with_empty_axes", 0);
+    reduced.isElementwise = node.integer("noop_with_empty_axes", 0);
     reduced.dims = llvm::to_vector(llvm::seq<int64_t>(0, node.rank(0)));
     return reduced;
   }
@@ -47,8 +47,8 @@ static ImportResults importReduce(NodeImporter &node) {
   if (failed(reduced))
     return failure();
   Value input = node.input(0);
-  if (reduced->isNothing)
-    return oneResult(input);
+  if (reduced->isElementwise)
+    return oneResult(after(node, before(node, input)));
   return oneResult(after(node, node.reduce(before(node, input), kind, reduced->dims, reduced->keepDims)));
 }
 
@@ -67,7 +67,7 @@ static ImportResults importReduceMean(NodeImporter &node) {
   FailureOr<Reduced> reduced = readReduced(node);
   if (failed(reduced))
     return failure();
-  if (reduced->isNothing)
+  if (reduced->isElementwise)
     return oneResult(node.input(0));
   return oneResult(node.mean(node.input(0), reduced->dims, reduced->keepDims));
 }
@@ -78,7 +78,7 @@ static ImportResults importReduceLogSumExp(NodeImporter &node) {
   if (failed(reduced))
     return failure();
   Value input = node.input(0);
-  if (reduced->isNothing)
+  if (reduced->isElementwise)
     return oneResult(input);
   Value largest = node.reduce(input, dfg::ReduceKind::Max, reduced->dims, /*keepDims=*/true);
   // Of infinities only, the difference would be NaN: they are shifted by a finite number.

@@ -43,22 +43,24 @@ struct Tap {
 } // namespace
 
 /// Where output element `x` lies in the input. Where `scale` was given, the output's length is that times the input's,
-/// as ONNX's reference has it, also where it is no whole number.
+/// as ONNX's reference has it, also where it is no whole number. Quotients are rounded to float32, as in other
+/// implementations: where one of them is a whole number there, the nearest element follows from it.
 static double sourceOf(const Method &method, const Resampled &dim, int64_t index) {
   auto x = static_cast<double>(index), from = static_cast<double>(dim.from), length = dim.scale * from;
+  auto scaled = [&](double position) { return static_cast<float>(position) / static_cast<float>(dim.scale); };
   StringRef mode = method.coordinates;
   if (mode == "asymmetric")
-    return x / dim.scale;
+    return scaled(x);
   if (mode == "align_corners")
     return length == 1.0 ? 0.0 : x * (from - 1.0) / (length - 1.0);
   if (mode == "tf_half_pixel_for_nn")
-    return (x + 0.5) / dim.scale;
+    return scaled(x + 0.5);
   if (mode == "pytorch_half_pixel" && dim.to <= 1)
     return 0.0;
   if (mode == "tf_crop_and_resize")
     return length > 1.0 ? dim.start * (from - 1.0) + x * (dim.end - dim.start) * (from - 1.0) / (length - 1.0)
                         : 0.5 * (dim.start + dim.end) * (from - 1.0);
-  double half = (x + 0.5) / dim.scale - 0.5;
+  double half = scaled(x + 0.5) - 0.5;
   if (mode == "half_pixel_symmetric")
     return from / 2.0 * (1.0 - static_cast<double>(dim.to) / length) + half;
   return half;

@@ -266,6 +266,26 @@ def other_cases():
     yield make_case("DFT padded", "DFT", [floats(2, 7, 1), length], {"axis": 1}, 1, opset=17, weights=(1,))
 
 
+def boundary_cases():
+    """Where operators begin and end: slices from beyond the ends, reductions over nothing, positions that are whole
+    numbers in float32 alone."""
+    x = floats(5, 7)
+    for start, end, step in ((-9, -99, -1), (-9, -99, -3), (99, -99, -2), (-5, -6, -1), (-99, 99, 2), (7, 9, 1)):
+        bounds = [numpy.array([bound]) for bound in (start, end, 0, step)]
+        yield make_case(f"Slice {start}:{end}:{step}", "Slice", [x, *bounds], {}, 1, weights=(1, 2, 3, 4))
+    for kind in ("Sum", "Mean", "Max", "L1", "L2", "SumSquare", "LogSumExp"):
+        yield make_case(f"Reduce{kind} of nothing", f"Reduce{kind}", [x, numpy.array([], dtype=numpy.int64)],
+                        {"noop_with_empty_axes": 1}, 1, weights=(1,))
+    none = numpy.array([], dtype=numpy.float32)
+    for coordinates, nearest in (("asymmetric", "floor"), ("asymmetric", "ceil"), ("half_pixel", "round_prefer_ceil"),
+                                 ("half_pixel", "round_prefer_floor"), ("pytorch_half_pixel", "floor")):
+        for scale in (1.7, 0.6, 2.3, 1.1):
+            yield make_case(f"Resize {coordinates} {nearest} by {scale}", "Resize",
+                            [floats(20), none, numpy.array([scale], dtype=numpy.float32)],
+                            {"coordinate_transformation_mode": coordinates, "nearest_mode": nearest}, 1, opset=13,
+                            weights=(1, 2))
+
+
 def run(case):
     """(subject, result) of every run that did not agree; how many did."""
     failures, passed = [], 0
@@ -300,4 +320,4 @@ def main(*makers):
 
 if __name__ == "__main__":
     main(recurrent_cases, einsum_cases, attention_cases, unsigned_cases, quantization_cases, packed_cases,
-         refused_cases, other_cases)
+         refused_cases, boundary_cases, other_cases)
