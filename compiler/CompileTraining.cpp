@@ -8,6 +8,7 @@
 #include "compiler/StageState.h"
 
 #include "dialects/dist/Dist.h"
+#include "dialects/interfaces/Interfaces.h"
 #include "passes/distribute/Passes.h"
 #include "passes/distribute/SharesExpander.h"
 #include "passes/graph/Passes.h"
@@ -55,11 +56,15 @@ Error ModelCompiler::checkTrainingOptions() const {
   return Error::success();
 }
 
+/// The size of dimension 0; nothing of a tensor of rank 0.
+static std::optional<int64_t> outermost(Type tensor) {
+  auto type = cast<RankedTensorType>(tensor);
+  return type.getRank() > 0 ? std::optional(type.getDimSize(0)) : std::nullopt;
+}
+
 /// The size of dimension 0 of the graph's first input; nothing where it has none.
 static std::optional<int64_t> samplesOf(dfg::GraphOp graph) {
-  auto type =
-      graph.getArgumentTypes().empty() ? RankedTensorType() : cast<RankedTensorType>(graph.getArgumentTypes().front());
-  return type && type.getRank() > 0 ? std::optional(type.getDimSize(0)) : std::nullopt;
+  return graph.getArgumentTypes().empty() ? std::nullopt : outermost(graph.getArgumentTypes().front());
 }
 
 dfg::GraphOp graphOf(ModuleOp module) { return cast<dfg::GraphOp>(findGraph(module)); }
@@ -168,12 +173,30 @@ Error ModelCompiler::resample(int64_t samples) {
   if (isBorrowed)
     return makeError(Status::Unsupported, "the model has to be imported with ", samples,
                      " samples, those of a microbatch; go on from a dump after place");
+  dfg::GraphOp whole = graphOf(*module);
+  int64_t declared = *samplesOf(whole);
+  unsigned numInputs = whole.getNumArguments();
+  bool haveSamples = numInputs != 0 && outermost(whole.getArgumentTypes().back()) == declared;
+  std::string remedy = "the model was read for the " + std::to_string(samples) +
+                       " samples of a microbatch in place of its batch of " + std::to_string(declared) +
+                       "; export it with a symbolic batch or a single sample, or give --microbatches 1";
   model.samples = samples;
-  if (Error error = import())
+  Error error = import();
+  if (!error)
+    error = simplify();
+  if (!error)
+    error = addTrainedLoss();
+  if (error) {
+    messages.note(remedy);
     return error;
-  if (Error error = simplify())
-    return error;
-  return addTrainedLoss();
+  }
+  // Labels are as many as the results that the loss is of: too many where the model holds values for each place in its
+  // batch, which are broadcast to all of them.
+  dfg::GraphOp graph = graphOf(*module);
+  if (haveSamples && graph.getNumArguments() == numInputs && outermost(graph.getArgumentTypes().back()) == declared)
+    return makeError(Status::Unsupported, "input \"", graph.getInputName(numInputs - 1).str(), "\" has ", declared,
+                     " samples for any batch, for the model holds values of its own for each of them; ", remedy);
+  return Error::success();
 }
 
 /// The microbatches of the step, unless the search chooses them.
@@ -195,21 +218,41 @@ Error ModelCompiler::chooseMicrobatches(bool searches) {
   return resample(batch / microbatches);
 }
 
-/// Gives a graph the places of one of the same model with another number of samples.
-static Error copyPlaces(ModuleOp from, ModuleOp to) {
-  auto next = graphOf(to).getBody().front().begin();
-  for (Operation &op : graphOf(from).getBody().front()) {
-    if (next == graphOf(to).getBody().front().end() || next->getName() != op.getName())
-      return makeError(Status::Unsupported, "the model has other operators with the microbatches that the search "
-                                            "found best; fix --microbatches");
+/// The names of an operator's factors; none of one that has no rule.
+static SmallVector<std::string> factorNames(Operation *op) {
+  auto splittable = dyn_cast<SplitInterface>(op);
+  return splittable ? llvm::map_to_vector(splittable.getSplitRule().factors, [](const Factor &f) { return f.name; })
+                    : SmallVector<std::string>();
+}
+
+/// Gives a graph the places of one of the same model with another number of samples. Most operators are the same; a
+/// node may be of others, as a dimension of one sample need not be broadcast, and is no batch of a product: they are
+/// where the node's others are, or else with what they read, and not split.
+static void copyPlaces(ModuleOp from, ModuleOp to) {
+  std::map<std::pair<StringRef, StringRef>, SmallVector<Operation *>> placed; // by node and kind, the first one last
+  std::map<StringRef, dist::PlaceAttr> ofNode;
+  auto keyOf = [](Operation &op) { return std::pair(dfg::getNodeName(op.getLoc()), op.getName().getStringRef()); };
+  for (Operation &op : llvm::reverse(graphOf(from).getBody().front())) {
+    placed[keyOf(op)].push_back(&op);
     if (dist::PlaceAttr place = dist::getPlace(&op))
-      next->setAttr(dist::placeAttrName, place);
-    if (dist::RecomputeAttr again = dist::getRecompute(&op))
-      next->setAttr(dist::recomputeAttrName, again);
-    ++next;
+      ofNode[dfg::getNodeName(op.getLoc())] = place;
+  }
+  for (Operation &op : graphOf(to).getBody().front()) {
+    SmallVector<Operation *> &alike = placed[keyOf(op)];
+    Operation *same = alike.empty() ? nullptr : alike.pop_back_val();
+    dist::PlaceAttr place = same ? dist::getPlace(same) : ofNode[dfg::getNodeName(op.getLoc())];
+    if (!same && !place)
+      for (Value operand : op.getOperands())
+        if (Operation *producer = operand.getDefiningOp(); producer && !place)
+          place = dist::getPlace(producer);
+    if (place && (!same || factorNames(same) != factorNames(&op)))
+      place = dist::PlaceAttr::get(op.getContext(), place.getMesh(), place.getBy(), dist::SplitAttr());
+    if (place)
+      op.setAttr(dist::placeAttrName, place);
+    if (dist::RecomputeAttr again = same ? dist::getRecompute(same) : dist::RecomputeAttr())
+      op.setAttr(dist::recomputeAttrName, again);
   }
   dist::copyTarget(from, to);
-  return Error::success();
 }
 
 Error ModelCompiler::takeStageOptions() {
@@ -250,7 +293,8 @@ Error ModelCompiler::followSearch() {
   OwningOpRef<ModuleOp> placed = module->clone();
   if (Error error = resample(samples))
     return error;
-  return copyPlaces(*placed, *module);
+  copyPlaces(*placed, *module);
+  return Error::success();
 }
 
 /// Says of what the step adds to the model's nodes in which stage it is.

@@ -22,7 +22,7 @@ namespace cleave {
 
 GraphImporter::GraphImporter(MLIRContext *context, std::shared_ptr<onnx::ModelProto> model, std::string folder,
                              const ImportOptions &options, WeightsStore &weights, ImportReport &report)
-    : context(context), model(model), options(options), weights(weights), report(report),
+    : context(context), model(model), folder(folder), options(options), weights(weights), report(report),
       reader(context, model, std::move(folder)) {}
 
 OpBuilder GraphImporter::builderAtEnd() { return OpBuilder::atBlockEnd(&graph.getBody().front()); }

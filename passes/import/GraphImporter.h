@@ -49,6 +49,12 @@ struct Scope {
   }
 };
 
+/// The shape that the model gives a reshape for the samples that it declares, and the dimension that holds them.
+struct DeclaredShape {
+  llvm::SmallVector<int64_t> shape;
+  size_t samplesDim = 0;
+};
+
 /// Imports one model.
 class GraphImporter {
 public:
@@ -100,6 +106,10 @@ private:
   bool countsSamples(const onnx::ValueInfoProto &input) const;
   /// The samples that the model declares; nothing where it leaves them open, or none are given in their place.
   std::optional<int64_t> declaredSamples() const;
+  /// How the model has its samples in the shape that the node reshapes to; null where it has none there, or the shape
+  /// does not say. Found by an import with the samples that it declares: with a single one, any dimension of 1 may be
+  /// theirs.
+  const DeclaredShape *declaredShape(llvm::StringRef node);
 
   // Nodes (GraphImporter.cpp, Functions.cpp, Subgraphs.cpp, OpaqueNodes.cpp).
   mlir::LogicalResult importNodes(Scope &scope, const google::protobuf::RepeatedPtrField<onnx::NodeProto> &nodes);
@@ -140,6 +150,7 @@ private:
 
   mlir::MLIRContext *context;
   std::shared_ptr<onnx::ModelProto> model;
+  std::string folder;
   const ImportOptions &options;
   WeightsStore &weights;
   ImportReport &report;
@@ -155,6 +166,8 @@ private:
   const onnx::TensorShapeProto::Dimension *samplesDim = nullptr;
   std::optional<int64_t> samples;                 ///< in place of the model's
   std::optional<SamplePositions> samplePositions; ///< with samples in place of the model's
+  bool recordsShapes = false;                     ///< imports for what declaredShape says
+  std::optional<llvm::StringMap<DeclaredShape>> declaredShapes;
   llvm::MapVector<mlir::Operation *, ImportedValue *> parameters;
   llvm::DenseMap<mlir::Value, ImportedValue *> reads;
   llvm::StringMap<const onnx::TypeProto *> declaredTypes;

@@ -101,6 +101,25 @@ std::optional<int64_t> GraphImporter::declaredSamples() const {
   return samples && samplesDim && samplesDim->has_dim_value() ? std::optional(samplesDim->dim_value()) : std::nullopt;
 }
 
+const DeclaredShape *GraphImporter::declaredShape(StringRef node) {
+  if (!declaredShapes) {
+    ImportOptions declared = options;
+    declared.samples = declaredSamples();
+    declared.bindInput = nullptr;
+    WeightsStore noWeights("");
+    ImportReport noReport;
+    // Whatever is wrong with the model is said by the import that asks.
+    ScopedDiagnosticHandler silence(context, [](Diagnostic &) {});
+    GraphImporter importer(context, model, folder, declared, noWeights, noReport);
+    importer.recordsShapes = true;
+    importer.declaredShapes.emplace();
+    (void)importer.run();
+    declaredShapes = std::move(importer.declaredShapes);
+  }
+  auto found = declaredShapes->find(node);
+  return found == declaredShapes->end() ? nullptr : &found->second;
+}
+
 FailureOr<RankedTensorType> GraphImporter::inputType(const onnx::ValueInfoProto &input,
                                                      SmallVectorImpl<std::string> &unbound) {
   auto reject = [&](ImportFailure failure, const Twine &message) {

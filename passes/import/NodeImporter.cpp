@@ -37,15 +37,28 @@ SmallVector<int64_t> NodeImporter::rebatch(unsigned index, ArrayRef<int64_t> sha
   SmallVector<int64_t> given(shape);
   std::optional<int64_t> declared = graph.declaredSamples();
   bool isComputed = hasInput(index) && !inputs[index]->known;
-  Value operand = graph.samplePositions && declared && isComputed ? input(index) : Value();
+  if (!declared || !isComputed)
+    return given;
+  if (graph.samples == 1 && *declared > 1) {
+    const DeclaredShape *known = graph.declaredShape(name);
+    // A shape that the model computes has the samples as they are.
+    if (known && known->shape == given && given[known->samplesDim] != -1)
+      given[known->samplesDim] /= *declared;
+    return given;
+  }
+  Value operand = graph.samplePositions ? input(index) : Value();
   if (!operand)
     return given;
   auto position = graph.samplePositions->find(operand);
   if (failed(position) || !*position)
     return given;
-  return rebatchShape(mlir::cast<RankedTensorType>(operand.getType()).getShape(), **position, shape, *declared,
-                      *graph.samples)
-      .value_or(given);
+  ArrayRef<int64_t> from = typeOf(operand).getShape();
+  if (graph.recordsShapes) {
+    if (auto dim = findSampleDim(from, **position, shape, *declared))
+      graph.declaredShapes->try_emplace(name, DeclaredShape{given, *dim});
+    return given;
+  }
+  return rebatchShape(from, **position, shape, *declared, *graph.samples).value_or(given);
 }
 
 void NodeImporter::repeatForSamples(MutableArrayRef<Value> values, int64_t dim) {

@@ -258,6 +258,23 @@ static std::optional<size_t> sampleDim(ArrayRef<int64_t> shape, std::optional<si
   return best;
 }
 
+std::optional<size_t> findSampleDim(ArrayRef<int64_t> from, SamplePosition position, ArrayRef<int64_t> shape,
+                                    int64_t samples) {
+  SmallVector<int64_t> whole(shape);
+  std::optional<size_t> open;
+  if (const int64_t *found = llvm::find(shape, -1); found != shape.end()) {
+    open = found - shape.begin();
+    whole[*open] = 1;
+  }
+  int64_t elements = llvm::product_of(from), fixed = llvm::product_of(whole);
+  if (fixed < 1 || elements % fixed != 0 || (!open && fixed != elements))
+    return std::nullopt;
+  if (open)
+    whole[*open] = elements / fixed;
+  int64_t outside = llvm::product_of(from.take_front(position.dim)) * position.outer;
+  return sampleDim(whole, open, outside, samples);
+}
+
 std::optional<SmallVector<int64_t>> rebatchShape(ArrayRef<int64_t> from, SamplePosition position,
                                                  ArrayRef<int64_t> shape, int64_t declared, int64_t samples) {
   int64_t elements = llvm::product_of(from);

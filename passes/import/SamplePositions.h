@@ -76,6 +76,11 @@ std::optional<llvm::SmallVector<int64_t>> rebatchShape(llvm::ArrayRef<int64_t> f
                                                        llvm::ArrayRef<int64_t> shape, int64_t declared,
                                                        int64_t samples);
 
+/// The dimension that holds the samples in `shape`, to which a tensor of shape `from` with `samples` samples, at least
+/// two, at `position` is reshaped; with at most one -1. Nothing where no dimension has them whole.
+std::optional<size_t> findSampleDim(llvm::ArrayRef<int64_t> from, SamplePosition position,
+                                    llvm::ArrayRef<int64_t> shape, int64_t samples);
+
 } // namespace cleave
 
 #endif // CLEAVE_PASSES_IMPORT_SAMPLEPOSITIONS_H

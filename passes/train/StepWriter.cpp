@@ -68,10 +68,17 @@ LogicalResult StepWriter::check() {
   auto loss = cast<RankedTensorType>(forward.getResultTypes().front());
   if (loss.getRank() != 0 || !isa<FloatType>(loss.getElementType()))
     return forward.emitError("training expects a scalar loss as the first result, got ") << loss;
-  for (auto [index, type] : llvm::enumerate(forward.getArgumentTypes()))
-    if (cast<RankedTensorType>(type).getRank() == 0)
-      return forward.emitError("training expects every input to have its samples in dimension 0, got input \"")
-             << forward.getInputName(index) << "\" of type " << type;
+  for (auto [index, type] : llvm::enumerate(forward.getArgumentTypes())) {
+    auto tensor = cast<RankedTensorType>(type), first = cast<RankedTensorType>(forward.getArgumentTypes().front());
+    if (tensor.getRank() != 0 && tensor.getDimSize(0) == first.getDimSize(0))
+      continue;
+    InFlightDiagnostic error =
+        forward.emitError("training expects every input to have its samples in dimension 0, got input \"")
+        << forward.getInputName(index) << "\" of type " << tensor;
+    if (index != 0)
+      error << " beside \"" << forward.getInputName(0) << "\" of type " << first;
+    return error;
+  }
   return success();
 }
 

@@ -42,6 +42,43 @@ def mobile(_):
             torch.nn.Linear(32 * 25, 4)]
 
 
+class Attention(torch.nn.Module):
+    """Attention over pixels, exported as one of sequences before samples, whose shapes have the product of samples and
+    heads; `learned`: with a token of its own in front of each sample's, as vision transformers have it."""
+
+    def __init__(self, learned):
+        super().__init__()
+        self.embedding = torch.nn.Linear(3, 8)
+        self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+        self.token = torch.nn.Parameter(torch.randn(1, 1, 8)) if learned else None
+
+    def forward(self, x):
+        tokens = self.embedding(x.flatten(2).transpose(1, 2))
+        if self.token is not None:
+            tokens = torch.cat([self.token.expand(x.shape[0], -1, -1), tokens], 1)
+        return self.attention(tokens, tokens, tokens, need_weights=False)[0][:, 0]
+
+
+def attention(_):
+    return [Attention(False), torch.nn.Linear(8, 4)]
+
+
+def vision(_):
+    return [Attention(True), torch.nn.Linear(8, 4)]
+
+
+class Pairs(torch.nn.Module):
+    """A product of matrices for each sample, which for a single one is a product of two."""
+
+    def forward(self, x):
+        pixels = x.flatten(2)
+        return (pixels @ pixels.transpose(1, 2)).tanh().flatten(1)
+
+
+def pairs(_):
+    return [torch.nn.Conv2d(3, 6, 1), Pairs(), torch.nn.Linear(36, 4)]
+
+
 def network(layers, ratio):
     torch.manual_seed(5)
     return torch.nn.Sequential(*layers(ratio))
@@ -76,9 +113,10 @@ def cleave_steps(folder, path, flags):
         return result, losses, {name: arrays[name] for name in arrays.files}
 
 
-def export(folder, layers, ratio, samples=BATCH, opset=14):
-    """The network as an ONNX file that is to be trained, exported with so many samples, and its data."""
-    path = os.path.join(folder, f"{layers.__name__}-{ratio}-{samples}-{opset}.onnx")
+def export(folder, layers, ratio, samples=BATCH, opset=14, symbolic=False):
+    """The network as an ONNX file that is to be trained, exported with so many samples or a symbolic batch, and its
+    data."""
+    path = os.path.join(folder, f"{layers.__name__}-{ratio}-{samples}-{opset}-{symbolic}.onnx")
     random = numpy.random.default_rng(3)
     x = random.standard_normal((BATCH, 3, 5, 5)).astype(numpy.float32)
     labels = random.integers(0, 4, BATCH)
@@ -86,7 +124,8 @@ def export(folder, layers, ratio, samples=BATCH, opset=14):
     numpy.save(os.path.join(folder, "labels.npy"), labels)
     # Without folding, which would join the normalization with the convolution.
     torch.onnx.export(network(layers, ratio), torch.from_numpy(x[:samples]), path, input_names=["x"], opset_version=opset,
-                      training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)
+                      training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False,
+                      dynamic_axes={"x": {0: "samples"}} if symbolic else None)
     return path, torch.from_numpy(x), torch.from_numpy(labels)
 
 
@@ -103,12 +142,24 @@ def compare_with_torch(folder):
             yield f"{layers.__name__}, exported with {samples} in operator set {opset}, {name}", problem
 
 
-def compare_network(folder, layers, samples, opset):
-    path, x, labels = export(folder, layers, 0.0, samples, opset)
+def compare_microbatches(folder):
+    """Steps of one sample at a time, of models that were exported with more: each loss is that of the whole batch."""
+    plans = {"one device": ["--machine", "host:1x1", "--strategy", "single"],
+             "a pipeline": ["--machine", "host:2x1", "--strategy", "pipeline"]}
+    for layers, symbolic in ((attention, False), (attention, True), (vision, True), (pairs, False), (pairs, True)):
+        for parts in (2, BATCH):
+            plans_of = {f"{name} in {parts} microbatches": [*flags, "--microbatches", str(parts)]
+                        for name, flags in plans.items()}
+            for name, problem in compare_network(folder, layers, BATCH, 14, symbolic, plans_of):
+                yield f"{layers.__name__}, {'symbolic, ' if symbolic else ''}{name}", problem
+
+
+def compare_network(folder, layers, samples, opset, symbolic=False, plans=None):
+    path, x, labels = export(folder, layers, 0.0, samples, opset, symbolic)
     model = network(layers, 0.0)
     model.load_state_dict(exported_values(path), strict=False)
     losses, values = torch_steps(model, x, labels)
-    for name, flags in PLANS.items():
+    for name, flags in (plans or PLANS).items():
         result, got, after = cleave_steps(folder, path,
                                           [*flags, "--batch-norm", "synchronized", "--batch", str(BATCH)])
         if result.code != DONE:
@@ -145,7 +196,7 @@ def compare_masks(folder):
 def main():
     failed = False
     with tempfile.TemporaryDirectory() as folder:
-        for compare in (compare_with_torch, compare_masks):
+        for compare in (compare_with_torch, compare_masks, compare_microbatches):
             for name, problem in compare(folder):
                 print(f"{name}: {problem or 'equal'}")
                 failed |= bool(problem)
