@@ -278,6 +278,7 @@ LogicalResult GraphImporter::importKnownKind(Scope &scope, NodeImporter &node, S
                                            : result.type;
     ImportedValue *value = addValue(scope.prefix + output, type);
     value->init = result.init;
+    value->isFilling = result.init && node.hasInput(0) && !node.imported(0)->isInitializer;
     value->known = result.known;
     if (result.known && !takeFoldedBytes(static_cast<uint64_t>(result.known.getNumBytes())))
       return node.error("makes the model's constants larger than memory should hold");

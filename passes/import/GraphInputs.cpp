@@ -25,6 +25,7 @@ LogicalResult GraphImporter::importInitializers(Scope &scope, const onnx::GraphP
     }
     ImportedValue *value = addValue(scope.prefix + initializer.name(), tensor->tensor.getType());
     value->known = tensor->tensor;
+    value->isInitializer = true;
     value->isWeight = isa<FloatType>(value->type.getElementType());
     value->isPacked = tensor->isPacked;
     value->file = tensor->file;

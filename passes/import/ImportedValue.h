@@ -25,6 +25,11 @@ struct ImportedValue {
   mlir::Attribute init;
   /// Comes from a weight of the model: becomes a parameter, not a constant.
   bool isWeight = false;
+  /// Is an initializer of the model.
+  bool isInitializer = false;
+  /// Is filled in a shape that the model computes, as zeros like another tensor are: no weight, unlike what is filled
+  /// or drawn in a shape that the model states.
+  bool isFilling = false;
   /// Was computed at import from known values.
   bool isFolded = false;
   /// A running statistic, if it becomes a parameter.
@@ -37,6 +42,8 @@ struct ImportedValue {
   /// How many inputs of nodes still to come, and outputs, are this value: at none its elements are dropped.
   int64_t usesLeft = 0;
 
+  /// Whether training changes the value, if it becomes a parameter of real numbers.
+  bool isTrained() const { return isWeight || (init && !isFilling); }
   /// Whether the elements are known, or can be made without loss of time.
   bool isKnown() const;
   /// The elements; fills them in where `init` says what they are. Null where they are not known.

@@ -89,6 +89,10 @@ bool SamplePositions::isUniform(Value value, SamplePosition position) {
     return false;
   if (DenseElementsAttr elements; matchPattern(op, m_Constant(&elements)))
     return isUniformAlong(elements, position, samples);
+  if (auto read = dyn_cast<dfg::ReadOp>(op)) {
+    auto parameter = SymbolTable::lookupNearestSymbolFrom<dfg::ParameterOp>(op, read.getParameterAttr());
+    return parameter && parameter.getState() && isa<dfg::FillAttr>(parameter.getInit());
+  }
   auto [entry, isNew] = uniform.try_emplace({value.getAsOpaquePointer(), position.dim, position.outer}, false);
   if (!isNew)
     return entry->second;

@@ -252,8 +252,8 @@ Value GraphImporter::materialize(ImportedValue &value, OpBuilder &builder) {
   Location location = dfg::getNodeLocation(context, value.name, "Parameter");
   OpBuilder outside(graph);
   // Where the bytes lie is decided at the end, when it is clear which parameters are used.
-  Attribute init = value.init ? value.init : dfg::FillAttr::get(context, builder.getF64FloatAttr(0.0));
-  auto parameter = dfg::ParameterOp::create(outside, location, symbol, value.type, init, /*state=*/false);
+  Attribute init = value.init ? value.init : dfg::FileAttr::get(context, "", 0);
+  auto parameter = dfg::ParameterOp::create(outside, location, symbol, value.type, init, value.isFilling);
   parameters[parameter] = &value;
   value.value = dfg::ReadOp::create(builder, location, value.type, symbol);
   reads[value.value] = &value;
@@ -277,7 +277,8 @@ void GraphImporter::placeParameters() {
       parameter.erase();
       continue;
     }
-    parameter.setState(value->isState);
+    bool isConstant = isTraining() && !value->isTrained() && isa<FloatType>(value->type.getElementType());
+    parameter.setState(value->isState || value->isFilling || isConstant);
     if (value->init)
       continue;
     WeightsStore::Place place = {value->file, value->offset};

@@ -79,6 +79,23 @@ def pairs(_):
     return [torch.nn.Conv2d(3, 6, 1), Pairs(), torch.nn.Linear(36, 4)]
 
 
+class Constants(torch.nn.Module):
+    """Zeros in a shape that is computed, and a table too large to be written into a plan's kernels: no weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.randn(3, 8192)
+
+    def forward(self, x):
+        means = x.mean((2, 3))
+        products = torch.where(means > 0, means, torch.zeros_like(means)) @ self.table
+        return products.reshape(-1, 4, 2048).sum(2) / 50
+
+
+def constants(_):
+    return [torch.nn.Conv2d(3, 3, 1), Constants(), torch.nn.Linear(4, 4)]
+
+
 def network(layers, ratio):
     torch.manual_seed(5)
     return torch.nn.Sequential(*layers(ratio))
@@ -136,6 +153,9 @@ def exported_values(path):
 
 
 def compare_with_torch(folder):
+    # What is no weight of the model stays as it is.
+    for name, problem in compare_network(folder, constants, BATCH, 14, symbolic=True):
+        yield f"constants, {name}", problem
     # Before operator set 14 batch normalization in training is one with five results.
     for layers, samples, opset in ((plain, BATCH, 14), (mobile, BATCH, 14), (mobile, 1, 14), (plain, BATCH, 12)):
         for name, problem in compare_network(folder, layers, samples, opset):
