@@ -88,39 +88,49 @@ static std::pair<unsigned, int64_t> keysOf(OpOperand &scores) {
   return {keys.front(), found - rule.results.front().begin()};
 }
 
-/// The operator of the gradient in front of which all of it can be computed: what it needs is there, and nothing of
-/// it has been read. Null where there is none. Constants that it needs are moved.
-static Operation *findPlace(dfg::Attention &attention) {
+namespace {
+/// Where all of a gradient can be computed: in front of the first of its operators, once what it needs is there.
+struct GradientPlace {
+  Operation *front = nullptr;
+  /// In order: what comes behind the place as yet, and moves there.
+  SmallVector<Operation *> needed;
+};
+} // namespace
+
+/// Nothing where something that the gradient needs follows from a part of it.
+static std::optional<GradientPlace> findPlace(dfg::Attention &attention) {
   llvm::SetVector<Operation *> all = attention.getAllOperators();
-  SmallVector<Operation *> forward = attention.getOperators();
-  SmallVector<Operation *> own;
-  for (Operation *op : all)
-    if (!llvm::is_contained(forward, op))
-      own.push_back(op);
-  Operation *latest = attention.result;
-  SmallVector<Operation *> constants;
+  llvm::SmallPtrSet<Operation *, 16> forward;
+  forward.insert_range(attention.getOperators());
   // What only repeats the attention is not made again.
-  auto isMade = [&](Operation *op) { return !attention.gradient->repeated.contains(op->getResult(0)); };
-  for (Operation *op : llvm::make_filter_range(own, isMade))
-    for (Value operand : op->getOperands())
-      if (Operation *producer = operand.getDefiningOp(); producer && !all.contains(producer)) {
-        if (isa<dfg::ConstantOp>(producer))
-          constants.push_back(producer);
-        else if (latest->isBeforeInBlock(producer))
-          latest = producer;
-      }
-  Operation *place = nullptr;
-  for (Operation *op : own)
-    if (latest->isBeforeInBlock(op) && (!place || op->isBeforeInBlock(place)))
-      place = op;
-  if (!place || llvm::any_of(own, [&](Operation *op) {
-        return llvm::any_of(op->getUsers(),
-                            [&](Operation *user) { return !all.contains(user) && user->isBeforeInBlock(place); });
-      }))
-    return nullptr;
-  for (Operation *constant : constants)
-    if (!constant->isBeforeInBlock(place))
-      constant->moveBefore(place);
+  auto isMade = [&](Operation *op) {
+    return !forward.contains(op) && !attention.gradient->repeated.contains(op->getResult(0));
+  };
+  GradientPlace place;
+  SmallVector<Operation *> readers;
+  for (Operation *op : llvm::make_filter_range(all, isMade)) {
+    readers.push_back(op);
+    if (!place.front || op->isBeforeInBlock(place.front))
+      place.front = op;
+  }
+  if (!place.front || place.front->isBeforeInBlock(attention.result))
+    return std::nullopt;
+  llvm::SetVector<Operation *> needed;
+  while (!readers.empty()) {
+    Operation *reader = readers.pop_back_val();
+    for (Value operand : reader->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      if (!producer || producer->isBeforeInBlock(place.front))
+        continue;
+      bool isOfGradient = all.contains(producer);
+      if ((isOfGradient && needed.contains(reader)) || !isMemoryEffectFree(producer))
+        return std::nullopt;
+      if (!isOfGradient && needed.insert(producer))
+        readers.push_back(producer);
+    }
+  }
+  place.needed = needed.takeVector();
+  llvm::sort(place.needed, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   return place;
 }
 
@@ -191,10 +201,14 @@ public:
 
   void run() {
     llvm::SetVector<Operation *> old = attention.getAllOperators();
-    Operation *place = attention.gradient ? findPlace(attention) : nullptr;
+    std::optional<GradientPlace> place;
+    if (attention.gradient)
+      place = findPlace(attention);
     writeForward();
     if (place) {
-      builder.setInsertionPoint(place);
+      for (Operation *op : place->needed)
+        op->moveBefore(place->front);
+      builder.setInsertionPoint(place->front);
       writeBackward();
     }
     attention.result.getResult().replaceAllUsesWith(result);
@@ -259,7 +273,8 @@ private:
       chunks.replaced[attention.softmax.getResult()] = weights;
       Value chunkValues = chunks.apply(attention.result, keysFactor(attention.result->getOpOperand(0)));
       if (step == 0) {
-        std::tie(sum, values) = std::pair(chunkSum, chunkValues);
+        // Summed up at once: else the weights would wait for the next chunk's.
+        std::tie(sum, values) = std::pair(running(chunkSum), chunkValues);
         largest = running(make<dfg::MaxOp>(most, lowest));
         continue;
       }
@@ -289,6 +304,10 @@ private:
     RingChunks chunks(ring, builder);
     chunks.replaced[gradient.sums.getResult()] = sumOfGradient();
     SmallVector<Gathered> gathered = gatheredOf(keyOperands(attention));
+    // Else chunks and scores of the forward pass would be the same values, and kept until here.
+    int64_t number = nextBarrier();
+    for (Gathered &tensor : gathered)
+      tensor.own = make<dfg::BarrierOp>(tensor.own, number++);
     int64_t last = attention.getScoresType().getRank() - 1;
     SmallVector<Value> overKeys(gradient.overKeys.size()), overQueries(gradient.overQueries.size());
     for (int64_t step = 0; step != ring.numSteps(); ++step) {
@@ -317,6 +336,14 @@ private:
       use->getOwner()->getResult(0).replaceAllUsesWith(sum);
     for (Operation *scatter : llvm::reverse(scatters))
       scatter->erase();
+  }
+
+  /// The first number that no barrier of the program has.
+  int64_t nextBarrier() const {
+    int64_t next = 0;
+    for (auto barrier : attention.softmax->getBlock()->getOps<dfg::BarrierOp>())
+      next = std::max(next, static_cast<int64_t>(barrier.getNumber()) + 1);
+    return next;
   }
 
   dist::ReduceScatterOp scatterOf(OpOperand &use) const {
