@@ -59,6 +59,7 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
   search.batch = trains() ? batch : onlyPlans() ? target.batch : 0;
   search.degrees = options.degrees;
   search.elementType = target.elementType;
+  search.keys = *search::findKeys(target.keys);
   search.roundsParameters = trains();
   auto keepsRounded = keepsRoundedParameters();
   if (!keepsRounded)

@@ -8,6 +8,7 @@
 #include "compiler/StageState.h"
 
 #include "dialects/dist/Dist.h"
+#include "dialects/dist/KeyExchange.h"
 #include "dialects/interfaces/Interfaces.h"
 #include "passes/distribute/Passes.h"
 #include "passes/distribute/SharesExpander.h"
@@ -251,6 +252,8 @@ static void copyPlaces(ModuleOp from, ModuleOp to) {
       op.setAttr(dist::placeAttrName, place);
     if (dist::RecomputeAttr again = same ? dist::getRecompute(same) : dist::RecomputeAttr())
       op.setAttr(dist::recomputeAttrName, again);
+    if (auto keys = same ? dist::getKeyExchange(same) : std::nullopt)
+      dist::setKeyExchange(&op, *keys);
   }
   dist::copyTarget(from, to);
 }

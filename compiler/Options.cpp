@@ -119,7 +119,7 @@ static std::vector<TargetOption> makeRows() {
        &Options::keys,
        "how attention gets keys and values where positions are cut: gathered from all devices (gather), or a device's "
        "at "
-       "a time from the neighbour (ring), which needs less memory; auto: what takes less time",
+       "a time from the neighbour (ring), which needs less memory; auto: what the search finds best",
        "",
        {"auto", "ring", "gather"},
        {},

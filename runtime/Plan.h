@@ -262,6 +262,13 @@ struct Program {
   const std::vector<Instruction> &instructions(Phase phase) const { return phase == Phase::Prepare ? prepare : body; }
 };
 
+/// How keys and values of attention come to devices that have a part of the queries; plan.fbs explains every field.
+struct KeyExchange {
+  bool ring = false;
+  uint32_t devices = 2;
+  double ringSeconds = 0, gatheredSeconds = 0, ringBytes = 0, gatheredBytes = 0;
+};
+
 /// One model operator as people see it.
 struct Operator {
   std::string name, kind;
@@ -275,6 +282,7 @@ struct Operator {
   std::vector<std::string> splits;  ///< of a plan without programs: of each of the node's operators
   std::vector<uint32_t> parameters; ///< those that it reads, ascending
   std::string alternative;
+  std::optional<KeyExchange> keys;
 };
 
 /// What the planner expects of an entry. Seconds, and bytes of each device; plan.fbs explains every field.

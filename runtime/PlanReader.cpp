@@ -240,6 +240,9 @@ Operator Reader::modelOperator(const fb::Operator &from) {
   to.alternativeSeconds = from.alternative_seconds();
   to.splits = list<std::string>(from.splits(), [&](const flatbuffers::String *split) { return text(split); });
   to.parameters = numbers<uint32_t>(from.parameters());
+  if (const fb::KeyExchange *keys = from.keys())
+    to.keys = KeyExchange{keys->ring(),       keys->devices(),       keys->ring_seconds(), keys->gathered_seconds(),
+                          keys->ring_bytes(), keys->gathered_bytes()};
   return to;
 }
 

@@ -251,6 +251,10 @@ static Error checkEntry(const PlanContents &plan, const Entry &entry) {
     if (!areNumbers({op.flops, op.bytes, op.receivedBytes, op.parameterBytes, op.resultBytes}, 0) ||
         !areNumbers({op.predictedSeconds, op.communicationSeconds, op.alternativeSeconds}, -1))
       return reject("operator \"", op.name, "\" expects finite numbers for its work, bytes and seconds");
+    if (op.keys &&
+        (op.keys->devices < 2 ||
+         !areNumbers({op.keys->ringSeconds, op.keys->gatheredSeconds, op.keys->ringBytes, op.keys->gatheredBytes}, 0)))
+      return reject("operator \"", op.name, "\" expects keys of two devices or more, and finite seconds and bytes");
   }
   for (const Port &port : entry.inputs)
     if (entry.samples != 0 && !port.parameter &&

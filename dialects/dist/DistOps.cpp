@@ -4,6 +4,7 @@
 
 #include "dialects/dist/Accumulation.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/dist/KeyExchange.h"
 #include "dialects/dist/Replicas.h"
 
 #include "mlir/IR/Builders.h"
@@ -287,6 +288,8 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     return verifyDevices(op, attribute.getValue());
   if (attribute.getName() == replicasAttrName)
     return verifyReplicas(op, attribute.getValue());
+  if (attribute.getName() == keysAttrName)
+    return verifyKeyExchange(op, attribute.getValue());
   bool place = attribute.getName() == placeAttrName && isa<PlaceAttr>(attribute.getValue());
   bool group = attribute.getName() == groupAttrName && isa<StringAttr>(attribute.getValue());
   StringAttr name = attribute.getName();

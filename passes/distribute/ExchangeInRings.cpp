@@ -2,6 +2,7 @@
 //
 // Decides how the keys and values of attention come to the devices that have the queries.
 
+#include "dialects/dist/KeyExchange.h"
 #include "passes/distribute/KeyRingCost.h"
 #include "passes/distribute/Passes.h"
 
@@ -35,8 +36,6 @@ private:
   }
 
   void runOnOperation() override {
-    if (keys == "gather")
-      return;
     bool hasDecided = false;
     for (auto program : getOperation().getOps<dist::ProgramOp>())
       hasDecided |= exchange(program);
@@ -48,15 +47,35 @@ private:
   bool exchange(dist::ProgramOp program) {
     dist::MeshOp mesh = dist::getMesh(&program.getBody().front().front());
     std::vector<Decisions> decisions;
+    // Taken away at once: else what is computed again would be no repetition.
+    DenseMap<Operation *, dist::KeyExchange> plans;
+    for (auto softmax : program.getBody().getOps<dfg::SoftmaxOp>())
+      if (auto planned = dist::getKeyExchange(softmax)) {
+        plans[softmax] = *planned;
+        softmax->removeDiscardableAttr(dist::keysAttrName);
+      }
     DenseSet<Operation *> seen;
     // Found one by one: a ring takes the place of softmaxes that repeat its own.
     for (dfg::SoftmaxOp softmax = next(program, seen); softmax; softmax = next(program, seen)) {
       std::string why;
       Location location = softmax.getLoc();
+      std::optional<dist::KeyExchange> planned;
+      if (auto known = plans.find(softmax); known != plans.end())
+        planned = known->second;
       auto ring = findKeyRing(softmax, dist::MeshShape(mesh), why);
-      if (ring && decide(*ring, program, mesh, why))
+      std::optional<dist::KeyExchange> decision;
+      if (ring)
+        decision = decide(*ring, program, mesh, planned);
+      // A plan may say of others, too, that their keys are gathered.
+      if (ring || !planned || planned->isRing)
+        record(location, mesh, decision);
+      if (decision)
+        why = describe(*decision);
+      else if (planned && planned->isRing)
+        why = (why.empty() ? "are gathered by nobody" : why) + ", where the planner has them go around";
+      if (decision && decision->isRing)
         writeKeyRing(*ring);
-      if (!why.empty())
+      if (!why.empty() && keys != "gather")
         note(decisions, why, location);
     }
     report(program, decisions);
@@ -70,15 +89,37 @@ private:
     return {};
   }
 
-  /// Whether it becomes a ring; `why` says both.
-  bool decide(KeyRing &ring, dist::ProgramOp program, dist::MeshOp mesh, std::string &why) {
+  /// As `keys` says, else as the planner decided, else as takes less.
+  dist::KeyExchange decide(KeyRing &ring, dist::ProgramOp program, dist::MeshOp mesh,
+                           const std::optional<dist::KeyExchange> &planned) {
     KeyTimes times = keyTimes(ring, getAnalysis<CostAnalysis>(), mesh, !dist::getDeviceOf(program).isGpu());
-    bool isRing = keys == "ring" || times.ring < times.gathered;
+    bool isRing = keys == "ring";
+    if (keys == "auto")
+      isRing = planned ? planned->isRing : times.ring.seconds() < times.gathered.seconds();
+    return {isRing,           ring.numSteps(),     times.ring.seconds(), times.gathered.seconds(),
+            times.ring.bytes, times.gathered.bytes};
+  }
+
+  /// Writes it on the attention of the placed graphs, from which explanations are made. Nothing: there is none.
+  void record(Location location, dist::MeshOp mesh, const std::optional<dist::KeyExchange> &decision) {
+    for (auto graph : getOperation().getOps<dfg::GraphOp>())
+      for (auto softmax : graph.getBody().getOps<dfg::SoftmaxOp>()) {
+        dist::PlaceAttr place = dist::getPlace(softmax);
+        if (softmax.getLoc() != location || !place || place.getMesh().getAttr() != mesh.getSymNameAttr())
+          continue;
+        if (decision)
+          dist::setKeyExchange(softmax, *decision);
+        else
+          softmax->removeDiscardableAttr(dist::keysAttrName);
+      }
+  }
+
+  static std::string describe(const dist::KeyExchange &decision) {
     auto text = [](double seconds) { return llvm::formatv("{0:F3} ms", seconds * 1e3).str(); };
-    why = isRing ? "go around among " + std::to_string(ring.numSteps()) + " devices: " + text(times.ring) +
-                       " with them, gathered " + text(times.gathered)
-                 : "are gathered: " + text(times.gathered) + " with them, in a ring " + text(times.ring);
-    return isRing;
+    std::string ring = text(decision.ringSeconds), gathered = text(decision.gatheredSeconds);
+    return decision.isRing ? "go around among " + std::to_string(decision.devices) + " devices: " + ring +
+                                 " with them, gathered " + gathered
+                           : "are gathered: " + gathered + " with them, in a ring " + ring;
   }
 
   static void note(std::vector<Decisions> &decisions, const std::string &why, Location location) {

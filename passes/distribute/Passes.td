@@ -120,8 +120,9 @@ def ExchangeInRingsPass : Pass<"dist-exchange-in-rings", "::mlir::ModuleOp"> {
     one from its neighbour and gives it on (KeyRing.h has the formulas). The backward pass of a training step brings the
     chunks once more, instead of keeping what was gathered, and the gradients of keys and values go around with them.
 
-    `keys` decides: `ring` makes a ring of all attention that can be one, `gather` of none, `auto` where that takes less
-    (KeyRingCost.h). A remark says for each program how its keys come, and why.
+    `keys` decides: `ring` makes a ring of all attention that can be one, `gather` of none. `auto` does as the planner
+    decided (`dist.keys` on the softmax), and where it did not, what takes less (KeyExchangeCost.h). A remark says for
+    each program how its keys come, and why; `dist.keys` of the placed graph says it, too.
 
     Before, on a mesh with an axis "x" of two devices:
     ```mlir

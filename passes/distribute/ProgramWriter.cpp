@@ -4,6 +4,7 @@
 
 #include "passes/distribute/ProgramWriter.h"
 
+#include "dialects/dist/KeyExchange.h"
 #include "passes/planner/ModelNode.h"
 
 using namespace mlir;
@@ -343,6 +344,8 @@ LogicalResult ProgramWriter::localize(Operation &op, const OperatorLayouts &layo
     if (Operation *made = part.getDefiningOp()) {
       made->removeDiscardableAttr(dist::placeAttrName);
       made->removeDiscardableAttr(dist::groupAttrName);
+      if (Attribute keys = op.getDiscardableAttr(dist::keysAttrName))
+        made->setAttr(dist::keysAttrName, keys);
     }
     program.hold(result, layout, part, false);
   }

@@ -340,10 +340,15 @@ private:
         parameters.push_back(*index);
     llvm::sort(parameters);
     auto parameterList = builder.CreateVector(parameters);
+    Offset<fb::KeyExchange> keys;
+    if (row.keys)
+      keys = fb::CreateKeyExchange(builder, row.keys->isRing, static_cast<uint32_t>(row.keys->devices),
+                                   row.keys->ringSeconds, row.keys->gatheredSeconds, row.keys->ringBytes,
+                                   row.keys->gatheredBytes);
     return fb::CreateOperator(builder, name, kind, tables.meshIndex(row.mesh), split, decidedBy, kernel, fusedWith,
                               inputs, row.flops, row.bytes, row.receivedBytes, row.parameterBytes, row.resultBytes,
                               expected.seconds, shape, row.ways, expected.stage, expected.communicationSeconds,
-                              alternative, expected.alternativeSeconds, splitList, parameterList);
+                              alternative, expected.alternativeSeconds, splitList, parameterList, keys);
   }
 
   Offset<fb::Stage> stage(const runtime::PlanStage &from, StringRef mesh) {

@@ -91,6 +91,8 @@ private:
     }
     if (isDecision)
       row.splits.push_back(std::move(split));
+    if (auto keys = dist::getKeyExchange(&op))
+      row.keys = keys;
     row.resultBytes = 0;
     for (Type type : op.getResultTypes())
       row.resultBytes += static_cast<double>(tensorBytes(type));

@@ -7,6 +7,7 @@
 #define CLEAVE_PASSES_EMIT_OPERATORROWS_H
 
 #include "dialects/dfg/Dfg.h"
+#include "dialects/dist/KeyExchange.h"
 #include "dialects/plan/Plan.h"
 
 #include <string>
@@ -37,6 +38,8 @@ struct OperatorRow {
   /// into place or joins its parts. -1 where nobody knows, and where another node's kernel computes it.
   double seconds = -1, communicationSeconds = -1;
   std::vector<int64_t> shape; ///< of the first result of its last operator
+  /// Of a softmax of attention over cut queries and keys.
+  std::optional<dist::KeyExchange> keys;
 };
 
 /// The `plan.program`s of a graph: those that are named GRAPH.MESH.

@@ -69,6 +69,10 @@ llvm::Expected<search::SearchGraph> readDecided(dfg::GraphOp graph, const Decisi
         !readSplit(decided.splits[position], op.rule, decision.stages[decided.stage].mesh, request.fixed[index]))
       return otherModel("one whose node \"" + nodeName(node) + "\" has other operators");
   }
+  for (const search::AttentionRow &row : read.attentions)
+    for (unsigned index : row.operators)
+      request.fixed[index].isRing =
+          decision.nodes.find(read.nodes[read.operators[row.softmax].node].name)->second.isRing;
   return read;
 }
 

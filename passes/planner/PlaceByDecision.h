@@ -22,6 +22,8 @@ struct Decision {
     unsigned stage = 0;
     /// Of each of its operators, as plans have it: "batch/data 2, out_channel/model 4", or "".
     std::vector<std::string> splits;
+    /// Of a softmax of attention: whether its keys go around in a ring.
+    bool isRing = false;
   };
   std::vector<Stage> stages;
   llvm::StringMap<Node> nodes; ///< by name

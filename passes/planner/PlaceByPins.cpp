@@ -5,6 +5,7 @@
 #include "passes/planner/PlaceByPins.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/GlobPattern.h"
 
 namespace cleave {
 
@@ -80,6 +81,26 @@ search::FixedFactors fixedFactors(const search::SearchGraph &graph, GraphSplits 
       fixed[index] = std::move(known);
   }
   return fixed;
+}
+
+std::vector<const KeysPattern *> fixKeys(const search::SearchGraph &graph, const Placement &placement,
+                                         search::FixedFactors &fixed) {
+  std::vector<const KeysPattern *> unused;
+  for (const KeysPattern &pattern : placement.keys) {
+    llvm::GlobPattern glob = llvm::cantFail(llvm::GlobPattern::create(pattern.pattern.text));
+    bool fits = false;
+    for (const search::AttentionRow &row : graph.attentions) {
+      if (!glob.match(graph.nodes[graph.operators[row.softmax].node].name))
+        continue;
+      fits = true;
+      for (unsigned index : row.operators)
+        if (std::optional<bool> &isRing = fixed[index].isRing; !isRing)
+          isRing = pattern.isRing;
+    }
+    if (!fits)
+      unused.push_back(&pattern);
+  }
+  return unused;
 }
 
 } // namespace cleave

@@ -11,6 +11,7 @@
 #define CLEAVE_PASSES_PLANNER_PLACEBYPINS_H
 
 #include "passes/planner/GraphSplits.h"
+#include "passes/planner/PlacementFile.h"
 #include "passes/planner/search/Search.h"
 #include "passes/planner/search/SearchGraph.h"
 
@@ -37,6 +38,11 @@ std::string whyNoStages(const search::SearchGraph &graph, const Pins &pins);
 
 /// The splits that somebody fixed, as the search takes them: axes by their number in the operator's mesh.
 search::FixedFactors fixedFactors(const search::SearchGraph &graph, GraphSplits &splits);
+
+/// Fixes how keys come to attention whose softmax is of a node that a pattern fits, the first one that does. Returns
+/// the patterns that fit none.
+std::vector<const KeysPattern *> fixKeys(const search::SearchGraph &graph, const Placement &placement,
+                                         search::FixedFactors &fixed);
 
 } // namespace cleave
 

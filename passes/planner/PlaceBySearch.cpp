@@ -74,6 +74,50 @@ void markRecomputed(const search::SearchGraph &graph, const search::FoundPlan &p
   }
 }
 
+/// Whether every axis that cuts the queries of an attention also cuts its keys where they are made.
+static bool keysAreCut(const search::SearchGraph &graph, const search::AttentionRow &row,
+                       const search::SplitsOfGraph &splits) {
+  const search::Operator &product = graph.operators[row.scores()];
+  const search::Tensor &keys = graph.tensors[product.operands[1].tensor];
+  if (keys.producer == search::none)
+    return false;
+  const TensorFactors &scores = product.rule.results.front();
+  const TensorFactors &operand = product.rule.operands[1];
+  unsigned keyFactor = scores[product.scores->keysDim].front();
+  size_t dim = llvm::find_if(operand, [&](const DimFactors &own) { return llvm::is_contained(own, keyFactor); }) -
+               operand.begin();
+  const DimFactors &made = graph.operators[keys.producer].rule.results[keys.result][dim];
+  return llvm::all_of(llvm::zip(splits[row.scores()], splits[keys.producer]), [&](auto pair) {
+    auto [ofScores, ofKeys] = pair;
+    bool isOfQueries = ofScores != search::none && llvm::is_contained(scores[product.scores->queriesDim()], ofScores);
+    return !isOfQueries || (ofKeys != search::none && llvm::is_contained(made, ofKeys));
+  });
+}
+
+void markKeys(const search::SearchGraph &graph, const search::FoundPlan &plan) {
+  search::SplitsOfGraph splits(graph.operators.size());
+  for (auto &factors : splits)
+    factors.fill(search::none);
+  search::KeysOfGraph decisions(graph.operators.size());
+  for (const search::FoundStage &stage : plan.stages)
+    for (unsigned position = stage.first; position != stage.last; ++position) {
+      splits[plan.operatorAt(position)] = stage.factors[position - stage.first];
+      if (!stage.keys.empty())
+        decisions[plan.operatorAt(position)] = stage.keys[position - stage.first];
+    }
+  markKeys(graph, splits, decisions);
+}
+
+void markKeys(const search::SearchGraph &graph, const search::SplitsOfGraph &splits,
+              const search::KeysOfGraph &decisions) {
+  for (const search::AttentionRow &row : graph.attentions) {
+    const auto &decision = decisions[row.scores()];
+    if (!decision || !keysAreCut(graph, row, splits))
+      continue;
+    dist::setKeyExchange(graph.operators[row.softmax].op, *decision);
+  }
+}
+
 /// "batch/data 2, out_channel/model 4"; "whole" where nothing is cut.
 static std::string splitText(const SplitRule &rule, ArrayRef<unsigned> factors, ArrayRef<MeshAxis> axes) {
   std::string text;

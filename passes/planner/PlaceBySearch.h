@@ -8,6 +8,7 @@
 #include "passes/planner/GraphSplits.h"
 #include "passes/planner/PlanReport.h"
 #include "passes/planner/search/Search.h"
+#include "passes/planner/search/SplitSearch.h"
 
 namespace cleave {
 
@@ -23,6 +24,11 @@ std::vector<NodePlace> placeBySearch(const search::SearchGraph &graph, const sea
 void splitBySearch(GraphSplits &splits, const search::SearchGraph &graph, const search::FoundPlan &plan);
 /// Writes on the operators of stages that compute activations again what that is (dist.recompute).
 void markRecomputed(const search::SearchGraph &graph, const search::FoundPlan &plan);
+
+/// Writes on attention whose keys are cut as queries are how devices get those of others (dist.keys).
+void markKeys(const search::SearchGraph &graph, const search::FoundPlan &plan);
+void markKeys(const search::SearchGraph &graph, const search::SplitsOfGraph &splits,
+              const search::KeysOfGraph &decisions);
 
 /// What the search expects, for the plan file.
 PlanReport reportOf(const search::SearchGraph &graph, const search::FoundPlan &plan,

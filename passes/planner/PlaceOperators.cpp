@@ -64,8 +64,11 @@ LogicalResult fitToMachine(MeshSpec &mesh, const Machine &machine, const Twine &
                              << " devices of machine \"" << machine.name << "\", got " << product;
 }
 
-/// Degrees, and what stages keep, are read by the search alone.
+/// Degrees, what stages keep and how keys come are read by the search alone.
 LogicalResult checkStages(const Placement &placement, const PlaceOptions &options, ModuleOp module) {
+  if (!placement.keys.empty() && options.strategy != PlaceStrategy::Auto)
+    return emitError(locationOf(placement.keys.front().pattern.position, module))
+           << "\"keys\" of a placement file expect strategy auto; give --keys for others";
   for (const PlacementGroup &group : placement.groups) {
     auto refuse = [&](StringRef what, StringRef expected) {
       return emitError(locationOf(group.position, module))
@@ -231,7 +234,15 @@ private:
       return failure();
     request.pinned = pins.meshes;
     request.fixed = fixedFactors(made.graph, splits);
+    fixKeys(made.graph, request.fixed);
     return true;
+  }
+
+  /// Makes what the placement file says of keys a constraint of the search.
+  void fixKeys(const search::SearchGraph &graph, search::FixedFactors &fixed) {
+    for (const KeysPattern *pattern : cleave::fixKeys(graph, *options.placement, fixed))
+      emitWarning(locationOf(pattern->pattern.position, module))
+          << "pattern \"" << pattern->pattern.text << "\" of \"keys\" fits no softmax of attention in the model";
   }
 
   /// The places that the search found, with who decided them.
@@ -342,6 +353,7 @@ private:
       if (!known->second->placement) {
         splitBySearch(splits, known->second->graph, known->second->plan);
         markRecomputed(known->second->graph, known->second->plan);
+        markKeys(known->second->graph, known->second->plan);
       }
       return success();
     }
@@ -355,7 +367,9 @@ private:
     std::vector<const MeshSpec *> meshes;
     for (const search::Operator &op : read.operators)
       meshes.push_back(splits.find(op.op)->mesh);
-    auto best = search::findSplits(read, options.machine, meshes, fixedFactors(read, splits), options.search.solver);
+    search::FixedFactors fixed = fixedFactors(read, splits);
+    fixKeys(read, fixed);
+    auto best = search::findSplits(read, options.machine, meshes, fixed, options.search.keys, options.search.solver);
     if (!best) {
       if (failureTo)
         *failureTo = PlaceFailure::Infeasible;
@@ -364,7 +378,8 @@ private:
                        "\"splits\", or take more devices");
     }
     const SplitDecision *decision = splits.decide("planner");
-    for (auto [op, factors] : llvm::zip_equal(read.operators, *best)) {
+    markKeys(read, best->splits, best->keys);
+    for (auto [op, factors] : llvm::zip_equal(read.operators, best->splits)) {
       OperatorSplit &split = *splits.find(op.op);
       for (unsigned axis = 0; axis != split.mesh->axes.size(); ++axis)
         if (factors[axis] != search::none && !split.uses(split.mesh->axes[axis].name))

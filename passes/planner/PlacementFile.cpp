@@ -258,13 +258,31 @@ static Error parseFactor(const YamlValue &key, const YamlValue &value, StringRef
   return Error::success();
 }
 
-/// An entry of `splits`.
-static Error parseSplit(const YamlValue &key, const YamlValue &value, Placement &placement) {
-  std::string subject = "split \"" + key.text + "\"";
+static Error checkPattern(const YamlValue &key, const std::string &subject) {
   Expected<GlobPattern> glob = GlobPattern::create(key.text);
   if (!glob || key.text.empty())
     return key.error(subject + " expects a pattern of names with *, ? and [a-z]" +
                      (glob ? std::string() : ": " + toString(glob.takeError())));
+  return Error::success();
+}
+
+/// An entry of `keys`.
+static Error parseKeys(const YamlValue &key, const YamlValue &value, Placement &placement) {
+  std::string subject = "keys of \"" + key.text + "\"";
+  if (Error failure = checkPattern(key, subject))
+    return failure;
+  if (value.kind != YamlValue::Kind::Text || !is_contained({"ring", "gather"}, value.text))
+    return value.error(subject + " expects ring or gather" +
+                       (value.kind == YamlValue::Kind::Text ? ", got \"" + value.text + "\"" : std::string()));
+  placement.keys.push_back({{key.text, key.position}, value.text == "ring"});
+  return Error::success();
+}
+
+/// An entry of `splits`.
+static Error parseSplit(const YamlValue &key, const YamlValue &value, Placement &placement) {
+  std::string subject = "split \"" + key.text + "\"";
+  if (Error failure = checkPattern(key, subject))
+    return failure;
   if (Error failure = value.expect(YamlValue::Kind::Map, subject))
     return failure;
   SplitPattern split{{key.text, key.position}, {}};
@@ -329,7 +347,8 @@ Expected<Placement> parsePlacement(StringRef text, StringRef file) {
     return root.takeError();
   if (Error failure = root->expect(YamlValue::Kind::Map, "a placement file"))
     return failure;
-  if (Error failure = root->expectKeys({"groups", "devices", "meshes", "default", "splits"}, "a placement file"))
+  if (Error failure =
+          root->expectKeys({"groups", "devices", "meshes", "default", "splits", "keys"}, "a placement file"))
     return failure;
   Placement placement;
   auto group = [&](const YamlValue &key, const YamlValue &value) { return parseGroup(key, value, placement); };
@@ -356,6 +375,9 @@ Expected<Placement> parsePlacement(StringRef text, StringRef file) {
   if (placement.groups.empty() && !placement.defaultMesh)
     return root->error("a placement file expects groups with devices, or \"default\"; got neither");
   if (Error failure = parseSection(*root, "splits", split))
+    return failure;
+  auto keys = [&](const YamlValue &key, const YamlValue &value) { return parseKeys(key, value, placement); };
+  if (Error failure = parseSection(*root, "keys", keys))
     return failure;
   return placement;
 }

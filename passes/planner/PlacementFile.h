@@ -14,6 +14,9 @@
 //   default: 0                           # optional: everything else goes here, and nothing spreads from pins
 //   splits:                              # an axis or several for a factor; the first pattern that fits wins
 //     "fc*": { out_channel: x }
+//   keys:                                # of attention whose queries are cut: keys go around in a ring, or are
+//   gathered;
+//     "layer0/*": ring                   # the first pattern that fits the node of its softmax wins
 
 #ifndef CLEAVE_PASSES_PLANNER_PLACEMENTFILE_H
 #define CLEAVE_PASSES_PLANNER_PLACEMENTFILE_H
@@ -56,10 +59,17 @@ struct SplitPattern {
   std::vector<FactorSplit> factors;
 };
 
+/// How keys and values come to attention whose softmax is of a node that a pattern fits.
+struct KeysPattern {
+  NamePattern pattern;
+  bool isRing = false;
+};
+
 /// What a placement file says. Groups stand in the order of `groups`, then of `devices`, then of `meshes`.
 struct Placement {
   std::vector<PlacementGroup> groups;
   std::vector<SplitPattern> splits;
+  std::vector<KeysPattern> keys;
   std::optional<MeshSpec> defaultMesh;
   /// The group whose mesh is the default's, if it is one's.
   std::string defaultGroup;

@@ -4,6 +4,7 @@
 
 #include "passes/train/Evaluation.h"
 
+#include "dialects/dist/KeyExchange.h"
 #include "passes/planner/ModelNode.h"
 #include "passes/train/GradientPlaces.h"
 
@@ -77,6 +78,8 @@ LogicalResult placeLike(dfg::GraphOp graph, dfg::GraphOp placed) {
     auto same = known.find(own.next(&op));
     if (same != known.end() && fits(&op, same->second)) {
       op.setAttr(dist::placeAttrName, dist::getPlace(same->second));
+      if (auto keys = dist::getKeyExchange(same->second))
+        dist::setKeyExchange(&op, *keys);
       continue;
     }
     dist::PlaceAttr place = byNode.lookup(dfg::getNodeName(op.getLoc()));

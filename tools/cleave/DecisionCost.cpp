@@ -31,7 +31,7 @@ static Expected<Decision> decisionOf(const runtime::Plan &plan, const runtime::E
     made.mesh.keeping = {search::findRecompute(stage.recompute).value_or(search::Recompute::None), stage.zero};
   }
   for (const runtime::Operator &op : entry.operators)
-    decision.nodes[op.name] = {op.stage, op.splits};
+    decision.nodes[op.name] = {op.stage, op.splits, op.keys && op.keys->ring};
   return decision;
 }
 

@@ -43,6 +43,15 @@ static void writeOperator(JsonStream &json, const PlanSummary &summary, const Op
       json.attribute("predicted_seconds", op.predictedSeconds);
     if (op.communicationSeconds >= 0)
       json.attribute("communication_seconds", op.communicationSeconds);
+    if (op.keys)
+      json.attributeObject("keys", [&] {
+        json.attribute("exchange", op.keys->ring ? "ring" : "gather");
+        json.attribute("devices", op.keys->devices);
+        json.attribute("ring_seconds", op.keys->ringSeconds);
+        json.attribute("gathered_seconds", op.keys->gatheredSeconds);
+        json.attribute("ring_bytes", op.keys->ringBytes);
+        json.attribute("gathered_bytes", op.keys->gatheredBytes);
+      });
     if (op.alternative.empty())
       return;
     json.attributeObject("best_alternative", [&] {

@@ -132,6 +132,16 @@ static void printPrediction(raw_ostream &out, const PlanSummary &summary, const 
   printFact(out, "best other", op.alternative + cost);
 }
 
+/// How keys and values come to attention, and why.
+static void printKeys(raw_ostream &out, const runtime::KeyExchange &keys) {
+  auto costOf = [](double seconds, double bytes) { return secondsText(seconds) + " and " + bytesText(bytes); };
+  std::string ring = costOf(keys.ringSeconds, keys.ringBytes),
+              gathered = costOf(keys.gatheredSeconds, keys.gatheredBytes);
+  printFact(out, "keys, values",
+            keys.ring ? "in a ring of " + std::to_string(keys.devices) + ": " + ring + ", gathered " + gathered
+                      : "gathered from " + std::to_string(keys.devices) + ": " + gathered + ", in a ring " + ring);
+}
+
 void explainOperator(raw_ostream &out, const PlanSummary &summary, uint32_t index) {
   const Operator &op = summary.entry.operators[index];
   out << op.name << ": " << op.kind << ", operator " << index + 1 << " of " << summary.entry.operators.size() << "\n";
@@ -147,6 +157,8 @@ void explainOperator(raw_ostream &out, const PlanSummary &summary, uint32_t inde
   printFact(out, "moves", bytesText(op.bytes) + ", of which parameters " + bytesText(op.parameterBytes));
   printFact(out, "receives", bytesText(op.receivedBytes) + " from other devices");
   printPrediction(out, summary, op);
+  if (op.keys)
+    printKeys(out, *op.keys);
   if (!op.fusedWith.empty())
     printFact(out, "fused with", op.fusedWith + ", whose kernel computes it too");
   else if (op.kernel.empty() && !summary.entry.isDecision())

@@ -42,16 +42,25 @@ double Grid::exchangeHalo(double bytes, unsigned axis) const { return cost.excha
 
 double Grid::convert(double bytes, const State &from, const State &to) const {
   llvm::SmallVector<unsigned, 3> changed, reduced;
+  bool isByChunks = false;
   for (unsigned axis = 0; axis != sizes.size(); ++axis) {
+    isByChunks |= AxisState::isByChunks(from[axis]) || AxisState::isByChunks(to[axis]);
     if (from[axis] == to[axis] || sizes[axis] == 1)
       continue;
     if (to[axis] == AxisState::partial)
       return solver::forbidden;
+    if (AxisState::goesAround(from[axis]) != AxisState::goesAround(to[axis])) {
+      if (AxisState::withoutRing(from[axis]) != AxisState::withoutRing(to[axis]))
+        return solver::forbidden;
+      continue;
+    }
     // A slice is free and makes everything else cheaper, so that it may come first.
     changed.push_back(axis);
     if (from[axis] == AxisState::partial && to[axis] == AxisState::whole)
       reduced.push_back(axis);
   }
+  if (isByChunks && !changed.empty())
+    return solver::forbidden;
   if (changed.empty())
     return 0;
   double best = solver::forbidden;

@@ -25,7 +25,15 @@ struct AxisState {
     return 2 + ((static_cast<uint64_t>(dim) << 48) | static_cast<uint64_t>(offset));
   }
   static constexpr bool isCut(uint64_t state) { return state >= 2; }
-  static constexpr unsigned dimOf(uint64_t state) { return static_cast<unsigned>((state - 2) >> 48); }
+  static constexpr unsigned dimOf(uint64_t state) { return static_cast<unsigned>((withoutRing(state) - 2) >> 48); }
+  /// Of keys and values that go around in a ring: a cut whose chunks each device gets, one after the other, from where
+  /// they are. What is cut so already need not be brought there.
+  static constexpr uint64_t goingAround(uint64_t cut) { return cut | (uint64_t(1) << 62); }
+  /// Of scores by which the queries of a ring are cut: what reads them is in the ring, too, and lies in the same way.
+  static constexpr uint64_t byChunks(uint64_t cut) { return cut | (uint64_t(1) << 63); }
+  static constexpr bool goesAround(uint64_t state) { return state >> 62 & 1; }
+  static constexpr bool isByChunks(uint64_t state) { return state >> 63; }
+  static constexpr uint64_t withoutRing(uint64_t state) { return state & ~(uint64_t(3) << 62); }
 };
 
 /// By axis.
@@ -50,12 +58,15 @@ public:
   ///   partial -> whole   all-reduce             cut -> whole   all-gather
   ///   partial -> cut     reduce-scatter         cut -> cut     all-to-all
   ///   whole -> cut       slice (free)
+  ///
+  /// To what goes around, and back, comes nothing but the same cut, and to what is by chunks nothing but that.
   double convert(double bytes, const State &from, const State &to) const;
   /// An all-reduce of a device's `bytes` over axes.
   double allReduce(double bytes, llvm::ArrayRef<unsigned> axes) const;
   double allGather(double bytes, llvm::ArrayRef<unsigned> axes) const;
   /// Two messages between neighbours along an axis.
   double exchangeHalo(double bytes, unsigned axis) const;
+  const MeshCost &getCost() const { return cost; }
 
 private:
   llvm::SmallVector<int64_t, 3> sizes;

@@ -61,6 +61,8 @@ struct Intervals::Table {
   }
 
   double secondsUnder(const Weights &weights, unsigned variable, unsigned choice) const {
+    if (weights.ringsOnly && piece->gathersKeys(variable, choice))
+      return solver::forbidden;
     const solver::Choice &cost = piece->problem.domainOf(variable)[choice];
     const Sums &sums = piece->sumsOf(variable, choice);
     double checkpoint = weights.checkpoints && variable == piece->entryVariable ? piece->entryBytes[choice] : 0;
@@ -483,6 +485,16 @@ std::vector<std::array<unsigned, mostAxes>> Intervals::factors(unsigned first, u
   return all;
 }
 
+std::vector<std::optional<dist::KeyExchange>> Intervals::keys(unsigned first, unsigned last, unsigned setting,
+                                                              const std::vector<std::vector<unsigned>> &choices) {
+  std::vector<std::optional<dist::KeyExchange>> all;
+  for (auto [piece, own] : llvm::zip_equal(piecesOf(first, last, setting), choices)) {
+    auto part = piece->keysOf(own);
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
 /// The problem with a variable's choice made.
 static void restrict(solver::ChoiceProblem &problem, unsigned variable, unsigned choice) {
   std::vector<solver::Choice> single = {problem.domainOf(variable)[choice]};
@@ -524,7 +536,9 @@ std::vector<Intervals::OperatorFacts> Intervals::factsOf(Table &table, const std
     const std::vector<double> &values = (*least)[variable];
     unsigned other = none;
     for (unsigned choice = 0; choice != values.size(); ++choice)
-      if (choice != choices[variable] && values[choice] != solver::forbidden &&
+      // The same factors with keys that come in another way are the same split.
+      if (values[choice] != solver::forbidden &&
+          piece.factorsOf(variable, choice) != piece.factorsOf(variable, choices[variable]) &&
           (other == none || values[choice] < values[other]))
         other = choice;
     if (other == none)

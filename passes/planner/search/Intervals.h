@@ -37,6 +37,8 @@ struct Weights {
   /// Where keeping is relaxed: what computes again keeps the tensors with which pieces begin. Not so where nothing else
   /// may be done and keeping all takes less.
   bool checkpoints = false;
+  /// Keys and values of attention that can go around do so, whatever time it takes.
+  bool ringsOnly = false;
   bool operator==(const Weights &) const = default;
 };
 
@@ -96,6 +98,9 @@ public:
   /// By operator of the layers and axis: the factor that is cut by these choices, or none.
   std::vector<std::array<unsigned, mostAxes>> factors(unsigned first, unsigned last, unsigned setting,
                                                       const std::vector<std::vector<unsigned>> &choices);
+  /// By operator of the layers what Piece::keysOf says of it.
+  std::vector<std::optional<dist::KeyExchange>> keys(unsigned first, unsigned last, unsigned setting,
+                                                     const std::vector<std::vector<unsigned>> &choices);
   /// The pieces of an interval in a row; each but the last ends at the single tensor at which the next one begins.
   std::vector<const Piece *> piecesOf(unsigned first, unsigned last, unsigned setting);
   /// By piece: the choices that are best.

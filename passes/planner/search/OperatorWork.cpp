@@ -10,9 +10,7 @@
 
 namespace cleave::search {
 
-void OperatorWork::add(unsigned index, const Factors &factors, const OperatorStates &state, Sums &sums) const {
-  const Operator &op = graph.operators[index];
-  // The part of the work that a device does; blocks are rounded up.
+double OperatorWork::partOf(const Operator &op, const Factors &factors) const {
   double part = 1;
   for (unsigned factor = 0; factor != op.rule.factors.size(); ++factor) {
     double ways = 1;
@@ -24,7 +22,16 @@ void OperatorWork::add(unsigned index, const Factors &factors, const OperatorSta
       part *= std::min(1.0, std::ceil(size / ways - 1e-9) / size);
     }
   }
-  double flops = op.cost.flops * scaleOf(op) * part, bytes = 0;
+  return part;
+}
+
+void OperatorWork::add(unsigned index, const Factors &factors, const OperatorStates &state, Sums &sums) const {
+  const Operator &op = graph.operators[index];
+  if (op.scores && llvm::any_of(scoresState(op, state), AxisState::isByChunks)) {
+    addInRing(index, factors, state, sums);
+    return;
+  }
+  double flops = op.cost.flops * scaleOf(op) * partOf(op, factors), bytes = 0;
   for (auto [operand, at] : llvm::zip_equal(op.operands, state.operands))
     bytes += operandBytes(operand, at.state);
   double resultBytes = 0;

@@ -6,6 +6,7 @@
 #ifndef CLEAVE_PASSES_PLANNER_SEARCH_OPERATORWORK_H
 #define CLEAVE_PASSES_PLANNER_SEARCH_OPERATORWORK_H
 
+#include "passes/cost/KeyExchangeCost.h"
 #include "passes/planner/search/Piece.h"
 
 #include <tuple>
@@ -49,8 +50,20 @@ public:
 
   /// Adds what the operator of that number takes and keeps where it is cut so.
   void add(unsigned index, const Factors &factors, const OperatorStates &state, Sums &sums) const;
+  /// Both ways for keys and values to come to the attention that begins with this product.
+  dist::KeyExchange decisionOf(const Operator &op, const Factors &factors, const OperatorStates &state,
+                               bool isRing) const;
+  /// Adds what the backward pass reads of the other devices' keys or values, which an attention's product has gathered:
+  /// they are kept, as the device's own are.
+  void addGathered(const Operator &op, const OperatorStates &state, Sums &sums) const;
 
 private:
+  /// The part of the work that a device does; blocks are rounded up.
+  double partOf(const Operator &op, const Factors &factors) const;
+  KeyTimes keyTimesOf(const Operator &op, const Factors &factors, const OperatorStates &gathered) const;
+  /// As `add`, of an operator of attention whose keys go around. What its operators take with all keys is counted for
+  /// each of them, and what the ring takes more for the first.
+  void addInRing(unsigned index, const Factors &factors, const OperatorStates &state, Sums &sums) const;
   const State &scoresState(const Operator &op, const OperatorStates &state) const;
   /// Whether the operator is a part of attention whose scores the device does not have in memory: its kernel computes
   /// them by blocks of keys, of which it has all.

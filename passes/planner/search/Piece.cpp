@@ -4,6 +4,8 @@
 
 #include "passes/planner/search/PieceBuilder.h"
 
+#include <cmath>
+
 namespace cleave::search {
 
 void Sums::add(const Sums &other) {
@@ -185,7 +187,7 @@ void Piece::Builder::enumerate(unsigned variable) {
 
 void Piece::Builder::enumerate(unsigned variable, const Operator &op, Factors &factors, unsigned axis) {
   if (axis == numAxes) {
-    addChoice(variable, factors);
+    addChoices(variable, op, factors);
     return;
   }
   auto known = fixed.find(piece.variables[variable].operators.front());
@@ -217,6 +219,18 @@ void Piece::Builder::enumerate(unsigned variable, const Operator &op, Factors &f
     enumerate(variable, op, factors, axis + 1);
 }
 
+void Piece::Builder::addChoices(unsigned variable, const Operator &op, const Factors &factors) {
+  auto known = fixed.find(piece.variables[variable].operators.front());
+  std::optional<bool> isRing = known == fixed.end() ? std::nullopt : known->second.isRing;
+  if (!isRing && options.keys != Keys::Auto)
+    isRing = options.keys == Keys::Ring;
+  bool mayBeRing = isRing.value_or(true) && this->mayBeRing(op, factors);
+  if (!mayBeRing || !isRing)
+    addChoice(variable, factors);
+  if (mayBeRing)
+    addChoice(variable, factors, /*isRing=*/true);
+}
+
 OperatorStates Piece::Builder::statesOf(const Operator &op, const Factors &factors) const {
   OperatorStates made;
   for (const TensorFactors &tensor : op.rule.operands) {
@@ -243,7 +257,7 @@ OperatorStates Piece::Builder::statesOf(const Operator &op, const Factors &facto
   return made;
 }
 
-void Piece::Builder::addChoice(unsigned variable, const Factors &factors) {
+void Piece::Builder::addChoice(unsigned variable, const Factors &factors, bool isRing) {
   Variable &made = piece.variables[variable];
   Assignment assignment;
   Sums sums;
@@ -253,15 +267,72 @@ void Piece::Builder::addChoice(unsigned variable, const Factors &factors) {
     Sums before = sums;
     Factors own = position == 0 ? factors : follow(made, op, chosen, sums);
     chosen.push_back(statesOf(op, own));
+    if (isRing)
+      letGoAround(op, chosen.back());
     assignment.factors.push_back(own);
     work.add(made.operators[position], own, chosen.back(), sums);
     assignment.times.push_back(
         {sums.forward + sums.backward - before.forward - before.backward,
          sums.forwardExchange + sums.backwardExchange - before.forwardExchange - before.backwardExchange});
   }
+  // What stands in the ring and cannot be cut along the queries.
+  if (isRing && !std::isfinite(sums.forward))
+    return;
+  unsigned first = made.operators.front();
+  const Operator &op = graph.operators[first];
+  assignment.gathersKeys = !isRing && mayBeRing(op, factors);
+  if (assignment.gathersKeys)
+    work.addGathered(op, chosen.front(), sums);
+  if (op.scores && (isRing || assignment.gathersKeys) && graph.attentions[op.scores->attention].scores() == first)
+    assignment.keys = work.decisionOf(op, factors, chosen.front(), isRing);
   made.assignments.push_back(std::move(assignment));
   made.sums.push_back(sums);
   states[variable].push_back(std::move(chosen));
+}
+
+bool Piece::Builder::mayBeRing(const Operator &op, const Factors &factors) const {
+  // Software of others gathers.
+  if (!op.scores || op.use)
+    return false;
+  const AttentionRow &row = graph.attentions[op.scores->attention];
+  if (!row.mayBeRing || (options.training && !op.scores->streamsGradient) ||
+      !llvm::all_of(row.operators, [&](unsigned member) { return variableOf.count(member); }))
+    return false;
+  const TensorFactors &scores =
+      op.scores->operand == none ? op.rule.results.front() : op.rule.operands[op.scores->operand];
+  int64_t ways = 1;
+  for (unsigned axis = 0; axis != numAxes; ++axis) {
+    if (factors[axis] == none)
+      continue;
+    if (!mentions(scores, factors[axis]) || llvm::is_contained(scores[op.scores->keysDim], factors[axis]))
+      return false;
+    if (llvm::is_contained(scores[op.scores->queriesDim()], factors[axis]))
+      ways *= grid.size(axis);
+  }
+  return ways > 1 && op.scores->keys % ways == 0;
+}
+
+void Piece::Builder::letGoAround(const Operator &op, OperatorStates &made) const {
+  if (!op.scores)
+    return;
+  bool isFirst = op.scores->operand == none, isLast = !op.scores->isResult;
+  const TensorFactors &scores = isFirst ? op.rule.results.front() : op.rule.operands[op.scores->operand];
+  const State at = isFirst ? made.results.front() : made.operands[op.scores->operand].state;
+  for (unsigned axis = 0; axis != numAxes; ++axis) {
+    if (!AxisState::isCut(at[axis]) || AxisState::dimOf(at[axis]) != op.scores->queriesDim())
+      continue;
+    if (!isFirst) {
+      TensorState &own = made.operands[op.scores->operand];
+      own.state[axis] = own.gradient[axis] = AxisState::byChunks(at[axis]);
+    }
+    if (!isLast)
+      made.results.front()[axis] = AxisState::byChunks(made.results.front()[axis]);
+    if (isFirst || isLast) {
+      TensorState &keys = made.operands[1];
+      uint64_t cut = placeOf(op.rule, op.rule.operands[1], scores[op.scores->keysDim].front());
+      keys.state[axis] = keys.gradient[axis] = AxisState::goingAround(cut);
+    }
+  }
 }
 
 Factors Piece::Builder::follow(const Variable &made, const Operator &op, const std::vector<OperatorStates> &chosen,
@@ -280,7 +351,7 @@ Factors Piece::Builder::follow(const Variable &made, const Operator &op, const s
     for (unsigned axis = 0; axis != numAxes; ++axis) {
       if (!AxisState::isCut(from[axis]))
         continue;
-      factors[axis] = factorAt(op.rule, tensorFactors, from[axis]);
+      factors[axis] = factorAt(op.rule, tensorFactors, AxisState::withoutRing(from[axis]));
       if (factors[axis] == none)
         to[axis] = AxisState::whole;
     }
@@ -328,6 +399,14 @@ std::vector<Factors> Piece::factorsOf(const std::vector<unsigned> &choices) cons
       for (auto [index, own] : llvm::zip_equal(variable.operators, variable.assignments[choice].factors))
         factors[index - first] = own;
   return factors;
+}
+
+std::vector<std::optional<dist::KeyExchange>> Piece::keysOf(const std::vector<unsigned> &choices) const {
+  std::vector<std::optional<dist::KeyExchange>> keys(last - first);
+  for (auto [variable, choice] : llvm::zip_equal(variables, choices))
+    if (!variable.operators.empty())
+      keys[variable.operators.front() - first] = variable.assignments[choice].keys;
+  return keys;
 }
 
 std::vector<OperatorTime> Piece::timesOf(const std::vector<unsigned> &choices) const {

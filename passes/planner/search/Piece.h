@@ -14,6 +14,7 @@
 #ifndef CLEAVE_PASSES_PLANNER_SEARCH_PIECE_H
 #define CLEAVE_PASSES_PLANNER_SEARCH_PIECE_H
 
+#include "dialects/dist/KeyExchange.h"
 #include "passes/cost/OperatorCost.h"
 #include "passes/planner/search/Grid.h"
 #include "passes/planner/search/SearchGraph.h"
@@ -36,9 +37,17 @@ struct FixedSplit {
   llvm::SmallVector<std::pair<unsigned, unsigned>, 2> axes;
   llvm::SmallVector<unsigned, 1> whole; ///< Factors that stay whole.
   bool closed = false;                  ///< What `axes` does not say stays whole.
+  /// Of attention whose keys may go around: whether they do.
+  std::optional<bool> isRing;
 };
 /// By operator.
 using FixedFactors = llvm::DenseMap<unsigned, FixedSplit>;
+
+/// How keys and values of attention come to devices that have a part of the queries: as is best, in a ring wherever
+/// that can be, or gathered.
+enum class Keys { Auto, Ring, Gather };
+/// By "auto", "ring", "gather".
+std::optional<Keys> findKeys(llvm::StringRef name);
 
 /// How tensors are stored and trained: bytes for each byte of the model's float32.
 struct Precision {
@@ -58,6 +67,7 @@ struct PieceOptions {
   Executor executor;
   /// What a second of communication costs that computation hides.
   double hidden = 0;
+  Keys keys = Keys::Auto;
   /// By axis; missing ones are AxisRole::Any.
   llvm::SmallVector<AxisRole, 3> roles;
   /// By operator of the graph: whether it is on this grid. Null: all are.
@@ -123,6 +133,13 @@ public:
   Sums exchangeOf(unsigned edge, unsigned a, unsigned b) const;
   /// By operator of the piece and axis: the factor that is cut, or none.
   std::vector<std::array<unsigned, mostAxes>> factorsOf(const std::vector<unsigned> &choices) const;
+  /// By operator of the piece: of an attention's first product how its keys come, where devices have a part each of
+  /// them and of the queries.
+  std::vector<std::optional<dist::KeyExchange>> keysOf(const std::vector<unsigned> &choices) const;
+  /// Whether in a choice attention has its keys gathered that could have them go around.
+  bool gathersKeys(unsigned variable, unsigned choice) const {
+    return choice < variables[variable].assignments.size() && variables[variable].assignments[choice].gathersKeys;
+  }
   /// By operator of the piece.
   std::vector<OperatorTime> timesOf(const std::vector<unsigned> &choices) const;
   /// The operator whose choice a variable is, relative to the piece; none for a tensor's.
@@ -142,6 +159,8 @@ private:
     /// By operator of the variable: first, then followers.
     std::vector<std::array<unsigned, mostAxes>> factors;
     std::vector<OperatorTime> times;
+    std::optional<dist::KeyExchange> keys; ///< Of the first operator.
+    bool gathersKeys = false;
   };
   struct Variable {
     /// Relative to the piece; empty for a tensor's variable.

@@ -44,10 +44,20 @@ private:
   /// The choices of a variable: every way in which axes cut factors of its first operator.
   void enumerate(unsigned variable);
   void enumerate(unsigned variable, const Operator &op, Factors &factors, unsigned axis);
+  /// Those with these factors: keys of attention may come in two ways.
+  void addChoices(unsigned variable, const Operator &op, const Factors &factors);
   OperatorStates statesOf(const Operator &op, const Factors &factors) const;
-  void addChoice(unsigned variable, const Factors &factors);
+  void addChoice(unsigned variable, const Factors &factors, bool isRing = false);
   /// A follower's factors: those at the places where its operand is cut. What it cannot follow is gathered.
   Factors follow(const Variable &made, const Operator &op, const std::vector<OperatorStates> &chosen, Sums &sums) const;
+
+  //===-- rings ------------------------------------------------------------------------------------------------===//
+
+  /// Whether keys of the attention of which the operator is a part can go around where it is cut so: along queries, of
+  /// which the devices have as many keys each, and along nothing besides but what scores and keys have in common.
+  bool mayBeRing(const Operator &op, const Factors &factors) const;
+  /// Marks the keys or values that the operator reads, and scores.
+  void letGoAround(const Operator &op, OperatorStates &made) const;
 
   //===-- tensors ------------------------------------------------------------------------------------------------===//
 

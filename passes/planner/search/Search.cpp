@@ -47,6 +47,14 @@ double FoundPlan::peakBytes() const {
   return bytes.empty() ? 0 : *llvm::max_element(bytes);
 }
 
+static constexpr std::pair<Keys, llvm::StringLiteral> keysNames[] = {
+    {Keys::Auto, "auto"}, {Keys::Ring, "ring"}, {Keys::Gather, "gather"}};
+
+std::optional<Keys> findKeys(llvm::StringRef name) {
+  auto found = llvm::find_if(keysNames, [&](auto &entry) { return entry.second == name; });
+  return found == std::end(keysNames) ? std::nullopt : std::optional(found->first);
+}
+
 //===-- the search --------------------------------------------------------------------------------------------===//
 
 std::optional<SearchFailure> Searcher::checkRequest() const {
@@ -173,6 +181,7 @@ static std::vector<MeshAxis> nameAxes(const Shape &shape, const SearchGraph &gra
 void Searcher::setSplits(const FoundPlan &plan, FoundStage &stage, const stages::Stage &from, const Choice &choice,
                          const IntervalSums &sums, const PieceChoices &splits) {
   stage.factors = intervals.factors(choice.first, choice.last, choice.setting, splits);
+  stage.keys = intervals.keys(choice.first, choice.last, choice.setting, splits);
   stage.axes = nameAxes(shapesOf(choice.kind, choice.devices)[choice.shape], graph, plan, stage);
   stage.forward = from.option.forward;
   stage.backward = from.option.backward;
@@ -255,7 +264,8 @@ RefineRequest Searcher::refineRequestOf(unsigned stage) {
 /// Whether the search across stages saw a stage's splits as they count in the end: memory for nothing, no activations
 /// computed again, no state shared.
 static bool isExact(const Choice &choice) {
-  return choice.weights.secondsPerByte == 0 && choice.recompute == Recompute::None && choice.zero == 0;
+  return choice.weights.secondsPerByte == 0 && !choice.weights.ringsOnly && choice.recompute == Recompute::None &&
+         choice.zero == 0;
 }
 
 /// Solves the splits of stages as one problem each, where that was asked for by a method, or where others may be better

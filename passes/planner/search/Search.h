@@ -43,6 +43,8 @@ struct SearchRequest {
   Degrees degrees;
   /// "f32", "bf16", "f16".
   std::string elementType = "f32";
+  /// How keys and values of attention come to devices that have a part of the queries.
+  Keys keys = Keys::Auto;
   /// With arithmetic narrower than f32: whether a step keeps parameters in f32 and rounds them where they are read, as
   /// plans that run do; else it keeps narrow ones, and f32 beside the optimizer's state.
   bool roundsParameters = false;
@@ -94,6 +96,8 @@ struct FoundStage {
   /// By operator and axis: the factor that is cut, or none.
   std::vector<std::array<unsigned, 5>> factors;
   std::vector<OperatorExpectation> operators;
+  /// By operator: of the first product of attention over cut queries and keys how these come.
+  std::vector<std::optional<dist::KeyExchange>> keys;
   double forward = 0, backward = 0; ///< Seconds of a microbatch, with communication.
   double backwardWeights = 0;       ///< Of `backward`, gradients of parameters.
   double exchange = 0;              ///< Of these, communication.

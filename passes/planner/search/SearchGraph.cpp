@@ -262,6 +262,9 @@ private:
     llvm::DenseMap<mlir::Operation *, Operator *> operators;
     for (Operator &op : result.operators)
       operators[op.op] = &op;
+    auto indexOf = [&](mlir::Operation *op) {
+      return static_cast<unsigned>(operators.lookup(op) - result.operators.data());
+    };
     for (Operator &op : result.operators) {
       auto attention = dfg::findAttention(op.op);
       if (!attention)
@@ -274,8 +277,9 @@ private:
       auto lastDim = [](mlir::Value scores) {
         return static_cast<unsigned>(llvm::cast<mlir::RankedTensorType>(scores.getType()).getRank() - 1);
       };
+      auto number = static_cast<unsigned>(result.attentions.size());
       operators[row.front()]->scores =
-          Operator::Scores{none, true, lastDim(row.front()->getResult(0)), sizes[0], sizes[1], hasGradient};
+          Operator::Scores{none, true, lastDim(row.front()->getResult(0)), sizes[0], sizes[1], hasGradient, number};
       for (size_t i = 1; i < row.size(); ++i)
         for (mlir::OpOperand &operand : row[i]->getOpOperands())
           if (operand.get() == row[i - 1]->getResult(0))
@@ -284,8 +288,23 @@ private:
                                                          lastDim(operand.get()),
                                                          sizes[0],
                                                          sizes[1],
-                                                         hasGradient};
+                                                         hasGradient,
+                                                         number};
+      AttentionRow &made = result.attentions.emplace_back();
+      for (mlir::Operation *member : row)
+        made.operators.push_back(indexOf(member));
+      made.softmax = indexOf(op.op);
+      made.mayBeRing = result.operators[made.scores()].operands[0].tensor != none &&
+                       isReadAlone(result.operators[made.scores()]) && isReadAlone(result.operators[made.result()]);
     }
+  }
+
+  /// Whether steps make the right operand of a product, and nothing else reads it. Inputs come as they are read, whole.
+  bool isReadAlone(const Operator &product) const {
+    if (product.operands[1].tensor == none)
+      return false;
+    const Tensor &tensor = result.tensors[product.operands[1].tensor];
+    return tensor.producer != none && !isPrepared(tensor) && tensor.uses.size() == 1;
   }
 
   /// Whether anything that has a gradient is read between the products of attention, beside the scores.
@@ -390,7 +409,8 @@ static std::string describe(const SearchGraph &graph, const Operator &op) {
       << static_cast<int>(op.sequence) << ' ' << op.once << op.fused << ' ';
   if (op.scores)
     out << 'a' << op.scores->operand << op.scores->isResult << op.scores->keysDim << ' ' << op.scores->queries << ' '
-        << op.scores->keys << ' ';
+        << op.scores->keys << ' ' << op.scores->streamsGradient << graph.attentions[op.scores->attention].mayBeRing
+        << ' ';
   writeKernel(out, op);
   for (const Factor &factor : op.rule.factors)
     out << factor.size << '/' << static_cast<int>(factor.kind) << '/' << factor.haloBefore << '/' << factor.haloAfter

@@ -97,6 +97,9 @@ struct Operator {
     unsigned keysDim = 0;
     int64_t queries = 0, keys = 0;
     bool streamsGradient = false;
+    unsigned attention = none; ///< An index into SearchGraph::attentions.
+    /// The dimension before the keys'.
+    unsigned queriesDim() const { return keysDim - 1; }
   };
   std::optional<Scores> scores;
   /// It has no choice of its own: it is split as the result of this operator is. Its own index where it has.
@@ -110,6 +113,19 @@ struct Operator {
   llvm::SmallVector<bool, 4> inner;
   /// What it computes and what that costs, as a digest, without how it is connected; empty until all of it is known.
   std::string digest;
+};
+
+/// Operators that compute scores of queries and keys, weights of them and a sum of values (dfg/Attention.h).
+struct AttentionRow {
+  /// From the product with the keys to that with the values, each of which is the right operand of its product.
+  llvm::SmallVector<unsigned> operators;
+  unsigned softmax = none;
+  /// Whether steps make keys and values, and nothing but the products reads them, so that these can go around in a
+  /// ring.
+  bool mayBeRing = false;
+
+  unsigned scores() const { return operators.front(); }
+  unsigned result() const { return operators.back(); }
 };
 
 /// Between operators `at - 1` and `at`.
@@ -126,6 +142,7 @@ struct SearchGraph {
   std::vector<Operator> operators;
   std::vector<Tensor> tensors;
   std::vector<Parameter> parameters;
+  std::vector<AttentionRow> attentions;
   /// Where the graph can be cut into stages, ascending; the first is before all operators, the last behind them.
   std::vector<Boundary> boundaries;
   /// Elements of the batch as the model has it; 1 where no input has one.

@@ -313,6 +313,12 @@ bool Searcher::fits(const IntervalSums &sums, unsigned kind, unsigned first, int
   return sums.stateBytes(0) + sums.transient + (request.training ? inFlight * sums.saved : 0) <= memoryOf(kind);
 }
 
+Keys Searcher::keys() const { return request.elementType == "f32" ? request.keys : Keys::Gather; }
+
+bool Searcher::mayHaveRings() const {
+  return keys() == Keys::Auto && llvm::any_of(graph.attentions, [](const AttentionRow &row) { return row.mayBeRing; });
+}
+
 double Searcher::trainedBytes() const {
   double bytes = 0;
   for (const Parameter &parameter : graph.parameters)
@@ -361,6 +367,7 @@ unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, in
     setting.options.bucketBytes = std::min(bucket, setting.options.bucketBytes);
   setting.options.executor = machine.executor;
   setting.options.hidden = hidden;
+  setting.options.keys = keys();
   setting.options.roles = known.roles;
   batchScales.push_back(setting.options.batchScale);
   return entry->second = intervals.addSetting(std::move(setting));
@@ -418,6 +425,13 @@ std::vector<Weights> Searcher::weightsOf(int64_t microbatches) const {
   for (double factor : factors)
     if (perByte > 0)
       list.push_back({request.training ? shown : 0, factor * perByte});
+  // What rings save is there for a moment only, and has no price.
+  if (mayHaveRings())
+    for (double factor : explains ? std::vector<double>{0, 3.0, 1e6} : std::vector<double>{0, 3.0}) {
+      Weights weights = {request.training ? shown : 0, factor * perByte};
+      weights.ringsOnly = true;
+      list.push_back(weights);
+    }
   return list;
 }
 

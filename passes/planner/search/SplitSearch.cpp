@@ -10,12 +10,14 @@
 
 namespace cleave::search {
 
-std::optional<SplitsOfGraph> findSplits(const SearchGraph &graph, const Machine &machine,
-                                        llvm::ArrayRef<const MeshSpec *> meshes, const FixedFactors &fixed,
-                                        const solver::SolveOptions &options) {
+std::optional<FoundSplits> findSplits(const SearchGraph &graph, const Machine &machine,
+                                      llvm::ArrayRef<const MeshSpec *> meshes, const FixedFactors &fixed, Keys keys,
+                                      const solver::SolveOptions &options) {
   std::array<unsigned, mostAxes> unsplit;
   unsplit.fill(none);
-  SplitsOfGraph splits(graph.operators.size(), unsplit);
+  FoundSplits found;
+  found.splits.assign(graph.operators.size(), unsplit);
+  found.keys.resize(graph.operators.size());
   Topology topology(machine);
   HostSharing sharing(machine);
   llvm::MapVector<const MeshSpec *, std::vector<bool>> members;
@@ -35,6 +37,7 @@ std::optional<SplitsOfGraph> findSplits(const SearchGraph &graph, const Machine 
     OperatorCost cost(machine, mesh->devices, "f32", sharing.slowdown(mesh->devices, mesh->devices));
     PieceOptions pieceOptions;
     pieceOptions.included = &included;
+    pieceOptions.keys = keys;
     Piece piece(graph, 0, graph.operators.size(), none, none, grid, cost, pieceOptions, fixed);
     if (double limit = static_cast<double>(machine.devices[mesh->devices.front()].memoryLimit); limit > 0)
       piece.problem.memoryLimit = limit;
@@ -42,11 +45,12 @@ std::optional<SplitsOfGraph> findSplits(const SearchGraph &graph, const Machine 
     if (!solution.isFeasible())
       return std::nullopt;
     auto factors = piece.factorsOf(solution.choices);
-    for (unsigned index = 0; index != splits.size(); ++index)
+    auto ownKeys = piece.keysOf(solution.choices);
+    for (unsigned index = 0; index != factors.size(); ++index)
       if (included[index])
-        splits[index] = factors[index];
+        std::tie(found.splits[index], found.keys[index]) = std::pair(factors[index], ownKeys[index]);
   }
-  return splits;
+  return found;
 }
 
 } // namespace cleave::search

@@ -15,11 +15,19 @@ namespace cleave::search {
 /// By operator of the graph and axis of its mesh: the factor that is cut, or none.
 using SplitsOfGraph = std::vector<std::array<unsigned, mostAxes>>;
 
+/// By operator: of the first product of attention over cut queries and keys how these come.
+using KeysOfGraph = std::vector<std::optional<dist::KeyExchange>>;
+
+struct FoundSplits {
+  SplitsOfGraph splits;
+  KeysOfGraph keys;
+};
+
 /// Splits the operators for inference so that a step takes least. `meshes` holds each operator's. Nothing where no
 /// splits satisfy `fixed`, or a mesh has more than mostAxes axes.
-std::optional<SplitsOfGraph> findSplits(const SearchGraph &graph, const Machine &machine,
-                                        llvm::ArrayRef<const MeshSpec *> meshes, const FixedFactors &fixed,
-                                        const solver::SolveOptions &options);
+std::optional<FoundSplits> findSplits(const SearchGraph &graph, const Machine &machine,
+                                      llvm::ArrayRef<const MeshSpec *> meshes, const FixedFactors &fixed, Keys keys,
+                                      const solver::SolveOptions &options);
 
 } // namespace cleave::search
 

@@ -183,7 +183,7 @@ const std::vector<stages::StageOption> &Costs::options(unsigned first, unsigned 
     bool fits = false;
     for (const Weights &weight : weights) {
       // Choices that save memory are for those that lack it.
-      if (weight.secondsPerByte > 0 && fits)
+      if ((weight.secondsPerByte > 0 || weight.ringsOnly) && fits)
         break;
       const IntervalSums *sums = searcher.intervals.best(first, last, setting, weight);
       if (!sums)

@@ -82,7 +82,11 @@ def documents(folder):
     with open(priced, "w") as file:
         file.write("device_kinds: { cpu: { driver: cpu, price: 1 USD/h } }\nhosts: [ { devices: [ { kind: cpu, count: 2 } ] } ]\n")
     run("cleave", "compile", model, "--machine", priced, "--objective", "cost", "-o", cheap)
-    plans = (predicted, split, stages, calibrated, cheap)
+    attention, ring = os.path.join(folder, "gpt.onnx"), os.path.join(folder, "ring.plan")
+    run("cleave", "zoo", "gpt", "--layers", "1", "--hidden", "16", "--heads", "1", "--sequence", "16", "--vocabulary", "8",
+        "-o", attention)
+    run("cleave", "compile", attention, "--machine", "null:2", "--degrees", "sequence=2", "--keys", "ring", "-o", ring)
+    plans = (predicted, split, stages, calibrated, cheap, ring)
     for plan in plans:
         run("cleave", "explain", plan, "--format", "json", "-o", plan + ".json")
     return [report] + [plan + ".json" for plan in plans]
