@@ -28,6 +28,7 @@ MOE = ["--batch", "2", "--layers", "2", "--hidden", "32", "--heads", "4", "--seq
        "--experts", "5"]
 LLAMA = ["--batch", "3", "--layers", "2", "--hidden", "48", "--heads", "6", "--kv-heads", "2", "--ffn", "40", "--sequence",
          "11", "--vocabulary", "61"]
+LONGER = [*LLAMA, "--sequence", "12"]
 MIXTRAL = ["--batch", "3", "--layers", "2", "--hidden", "32", "--heads", "4", "--kv-heads", "2", "--ffn", "24",
            "--sequence", "9", "--vocabulary", "61", "--experts", "5"]
 LSTM = ["--batch", "3", "--layers", "2", "--hidden", "20", "--sequence", "5", "--vocabulary", "53"]
@@ -59,6 +60,9 @@ CASES = [
     Case("resnet50", RESNET, {"*conv*": "{ height: x }"}, 3),
     Case("llama", LLAMA, ["--degrees", "data=2,sequence=2,model=2"], 8),
     Case("llama", LLAMA, ["--degrees", "sequence=4"], 4),
+    # Keys and values go around.
+    Case("llama", LONGER, ["--degrees", "sequence=4", "--keys", "ring"], 4),
+    Case("gpt", GPT + ["--sequence", "12"], ["--degrees", "sequence=2", "--keys", "ring"], 2),
     # Mixtures of experts by expert, attention by sequence.
     Case("moe", MOE, {"*moe/fc*": "{ batch: x }"}, 3),
     # The same where tokens go to their own experts only, and where they are brought there and back.
