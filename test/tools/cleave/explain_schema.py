@@ -83,7 +83,7 @@ def documents(folder):
         file.write("device_kinds: { cpu: { driver: cpu, price: 1 USD/h } }\nhosts: [ { devices: [ { kind: cpu, count: 2 } ] } ]\n")
     run("cleave", "compile", model, "--machine", priced, "--objective", "cost", "-o", cheap)
     attention, ring = os.path.join(folder, "gpt.onnx"), os.path.join(folder, "ring.plan")
-    run("cleave", "zoo", "gpt", "--layers", "1", "--hidden", "16", "--heads", "1", "--sequence", "16", "--vocabulary", "8",
+    run("cleave", "zoo", "gpt", "--layers", "1", "--hidden", "64", "--heads", "1", "--sequence", "1024", "--vocabulary", "8",
         "-o", attention)
     run("cleave", "compile", attention, "--machine", "null:2", "--degrees", "sequence=2", "--keys", "ring", "-o", ring)
     plans = (predicted, split, stages, calibrated, cheap, ring)
