@@ -43,11 +43,16 @@ struct Tap {
 } // namespace
 
 /// Where output element `x` lies in the input. Where `scale` was given, the output's length is that times the input's,
-/// as ONNX's reference has it, also where it is no whole number. Quotients are rounded to float32, as in other
-/// implementations: where one of them is a whole number there, the nearest element follows from it.
+/// as ONNX's reference has it, also where it is no whole number. The nearest element is found by quotients in float32,
+/// as in other implementations: they may be whole numbers where those in float64 are a little less. Weights between
+/// elements follow from exact positions.
 static double sourceOf(const Method &method, const Resampled &dim, int64_t index) {
   auto x = static_cast<double>(index), from = static_cast<double>(dim.from), length = dim.scale * from;
-  auto scaled = [&](double position) { return static_cast<float>(position) / static_cast<float>(dim.scale); };
+  auto scaled = [&](double position) -> double {
+    if (method.mode != "nearest")
+      return position / dim.scale;
+    return static_cast<float>(position) / static_cast<float>(dim.scale);
+  };
   StringRef mode = method.coordinates;
   if (mode == "asymmetric")
     return scaled(x);
