@@ -101,6 +101,7 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
     if (!bytes)
       return fromLlvm(Status::Usage, bytes.takeError());
     search.memoryLimit = searchedBytes.value_or(*bytes);
+    search.memoryWithheld = *bytes - search.memoryLimit;
   }
   search.leastCost = target.objective == "cost";
   if (!target.mostStep.empty()) {

@@ -343,13 +343,15 @@ SearchFailure Searcher::infeasible() const {
             ? "no plan keeps to the placement file and the degrees: free some of its groups or splits, or give fewer "
               "of --degrees"
             : "no plan keeps to the placement file: free some of its groups or splits"};
+  double withheld = withheldFrom(limit), needed = leastBytes + withheld;
+  limit += withheld;
   if (request.isDecided)
     return {true, llvm::formatv("the plan does not fit into the memory of machine \"{0}\": it needs {1} on its fullest "
                                 "device, {2} more than the limit of {3}; compile the model for that machine",
-                                machine.name, bytesText(leastBytes), bytesText(leastBytes - limit), bytesText(limit))};
+                                machine.name, bytesText(needed), bytesText(needed - limit), bytesText(limit))};
   std::string message = llvm::formatv(
       "no plan fits into the memory: the best needs {0} on its fullest device, {1} more than the limit of {2}",
-      bytesText(leastBytes), bytesText(leastBytes - limit), bytesText(limit));
+      bytesText(needed), bytesText(needed - limit), bytesText(limit));
   message += "; take more devices, a larger --memory";
   if (request.training) {
     if (request.microbatches || request.recompute || request.zero || request.degrees.any())
@@ -369,7 +371,7 @@ std::variant<FoundPlan, SearchFailure> Searcher::finish(double least) {
   unsigned fullest = llvm::max_element(bytes) - bytes.begin();
   for (unsigned kind = 0; kind != runs.size(); ++kind)
     if (llvm::is_contained(runs[kind].devices, fullest) && std::isfinite(memoryOf(kind)))
-      best->memoryLimit = memoryOf(kind);
+      best->memoryLimit = memoryOf(kind) + withheldFrom(memoryOf(kind));
   addExpectations();
   return std::move(*best);
 }

@@ -55,6 +55,8 @@ struct SearchRequest {
   unsigned optimizerStates = 2;
   /// Bytes of a device; 0: those of the machine.
   double memoryLimit = 0;
+  /// By how much that is less than what somebody allowed, for what the search does not count. It is said, not searched.
+  double memoryWithheld = 0;
   solver::SolveOptions solver;
   /// Seconds after which the best plan so far is taken; 0: no limit.
   double timeBudget = 0;

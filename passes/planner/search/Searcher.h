@@ -177,6 +177,8 @@ private:
 
   /// Bytes of each device of a run.
   double memoryOf(unsigned kind) const { return memories[kind]; }
+  /// What is withheld of such a limit.
+  double withheldFrom(double limit) const { return limit == request.memoryLimit ? request.memoryWithheld : 0; }
   double leastMemory(const Run &run) const;
   /// What a second of hidden communication costs.
   double hiddenCost(const Run &run) const;
