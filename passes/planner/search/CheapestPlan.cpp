@@ -19,7 +19,7 @@
 
 namespace cleave::search {
 
-/// So many searches are a matter of seconds to minutes.
+/// A search takes tenths of a second to seconds.
 static constexpr size_t mostSearched = 64;
 
 /// 0, 1, 2, 3, … or 0, 1, 2, 4, … and all.
@@ -30,11 +30,12 @@ static std::vector<unsigned> countsUpTo(unsigned most, bool inPowers) {
   return {counts.begin(), counts.end()};
 }
 
-/// A host alone of which parts are tried: its devices are of one kind.
-static bool isDivided(const Machine &machine, llvm::ArrayRef<unsigned> hosts) {
+/// How many devices a host by itself has of which parts are tried, as its devices are of one kind; 0: they are not.
+static unsigned dividedDevices(const Machine &machine, llvm::ArrayRef<unsigned> hosts) {
   if (std::accumulate(hosts.begin(), hosts.end(), 0u) != 1)
-    return false;
-  return machine.hosts[llvm::find(hosts, 1u) - hosts.begin()].devices.size() == 1;
+    return 0;
+  const HostSpec &alone = machine.hosts[llvm::find(hosts, 1u) - hosts.begin()];
+  return alone.devices.size() == 1 ? alone.numDevices() : 0;
 }
 
 /// The first hosts of each entry, as many as `counts` says; of a single one perhaps only some `devices`.
@@ -93,10 +94,8 @@ std::vector<PartOfMachine> partsOf(const Machine &machine) {
     for (auto [entry, own] : llvm::zip_equal(at, counts))
       taken.push_back(own[entry]);
     parts.push_back(takeHosts(machine, taken, 0));
-    if (!isDivided(machine, taken))
-      continue;
     constexpr unsigned few = 8;
-    unsigned all = machine.hosts[llvm::find(taken, 1u) - taken.begin()].numDevices();
+    unsigned all = dividedDevices(machine, taken);
     for (unsigned devices : countsUpTo(all, /*inPowers=*/all > few))
       if (devices != 0 && devices != all)
         parts.push_back(takeHosts(machine, taken, devices));
@@ -170,36 +169,41 @@ private:
     return graph.leastFlops(samples, request.training) / peak;
   }
 
-  /// More and fewer of what the best set has, in steps that become smaller where none of them is better.
+  /// Sets like the best one, with one number changed by an n-th of itself, at least by one, up and down.
+  std::vector<PartOfMachine> neighbours(unsigned n) const {
+    std::vector<PartOfMachine> parts;
+    auto changed = [n](unsigned count, unsigned most) {
+      unsigned step = std::max(count / n, 1u);
+      return std::array<unsigned, 2>{count - std::min(step, count), std::min(count + step, most)};
+    };
+    if (unsigned all = dividedDevices(machine, bestHosts))
+      for (unsigned count : changed(bestDevicesOfHost ? bestDevicesOfHost : all, all))
+        if (count != 0)
+          parts.push_back(takeHosts(machine, bestHosts, count == all ? 0 : count));
+    for (auto [entry, host] : llvm::enumerate(machine.hosts))
+      for (unsigned count : changed(bestHosts[entry], host.count)) {
+        std::vector<unsigned> hosts = bestHosts;
+        hosts[entry] = count;
+        if (llvm::any_of(hosts, [](unsigned some) { return some != 0; }))
+          parts.push_back(takeHosts(machine, hosts, 0));
+      }
+    return parts;
+  }
+
+  /// Goes to better neighbours; in smaller steps where there are none, until these are of one.
   void improve() {
     size_t end = considered.size() + mostImproved;
-    for (unsigned fraction = 4; considered.size() < end;) {
+    for (unsigned n = 4; considered.size() < end;) {
       double before = bestPrice;
-      std::vector<unsigned> hosts = bestHosts;
-      unsigned largest = 0;
-      if (isDivided(machine, hosts)) {
-        unsigned all = machine.hosts[llvm::find(hosts, 1u) - hosts.begin()].numDevices();
-        unsigned own = bestDevicesOfHost ? bestDevicesOfHost : all, step = std::max(own / fraction, 1u);
-        largest = step;
-        for (unsigned count : {own - std::min(step, own), own + step})
-          if (count > 0 && count < all)
-            tryPart(takeHosts(machine, hosts, count));
-      }
-      for (auto [entry, host] : llvm::enumerate(machine.hosts)) {
-        unsigned step = std::max(hosts[entry] / fraction, 1u);
-        largest = std::max(largest, step);
-        for (unsigned count : {hosts[entry] - std::min(step, hosts[entry]), hosts[entry] + step}) {
-          std::vector<unsigned> other = hosts;
-          other[entry] = std::min(count, host.count);
-          if (considered.size() < end && llvm::any_of(other, [](unsigned some) { return some != 0; }))
-            tryPart(takeHosts(machine, other, 0));
-        }
-      }
+      unsigned largest = std::max(*llvm::max_element(bestHosts), dividedDevices(machine, bestHosts));
+      for (const PartOfMachine &part : neighbours(n))
+        if (considered.size() < end)
+          tryPart(part);
       if (bestPrice < before)
         continue;
-      if (largest == 1)
+      if (largest < 2 * n)
         return;
-      fraction *= 2;
+      n *= 2;
     }
   }
 

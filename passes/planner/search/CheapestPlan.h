@@ -12,7 +12,7 @@ namespace cleave::search {
 /// Some of a machine's devices as a machine of their own.
 struct PartOfMachine {
   std::vector<unsigned> hosts; ///< By entry of the machine's `hosts`: how many of them.
-  unsigned devicesOfHost = 0;  ///< Of a single host perhaps only the first so many; 0: all.
+  unsigned devicesOfHost = 0;  ///< Of a single host: the number of its first devices that are taken; 0: all.
   Machine machine;
   std::vector<unsigned> devices; ///< By device of the part: its number in the whole.
   std::string name;              ///< "2 x 8 v100 + 4 a100"
