@@ -43,12 +43,8 @@ private:
 
   bool isProduct(const Operator &op) const { return op.cost.costClass == CostClass::Contraction; }
 
-  bool learns(const Operand &operand) const {
-    return operand.isFloat && (operand.parameter != none ? graph.parameters[operand.parameter].trained
-                                                         : graph.tensors[operand.tensor].learns);
-  }
   bool anyLearns(const Operator &op) const {
-    return llvm::any_of(op.operands, [&](const Operand &operand) { return learns(operand); });
+    return llvm::any_of(op.operands, [&](const Operand &operand) { return graph.learns(operand); });
   }
 
   void prepare(Operator &op) {
@@ -96,7 +92,7 @@ private:
              if (set.size() < 2)
                return false;
              for (auto [number, operand] : llvm::enumerate(op.operands))
-               if (learns(operand) && !llvm::is_contained(set, number))
+               if (graph.learns(operand) && !llvm::is_contained(set, number))
                  return false;
              return true;
            });
@@ -282,14 +278,14 @@ private:
     }
     KernelUse &use = *op.use;
     for (auto [number, operand] : llvm::enumerate(op.operands))
-      if (operand.parameter != none && learns(operand))
+      if (operand.parameter != none && graph.learns(operand))
         use.gradientReads += 1; // summed over all that it was broadcast to
     if (use.isStreamed || use.isCounted || op.cost.costClass == CostClass::View)
       return;
     if (op.cost.costClass == CostClass::Movement) {
       use.gradientReads += use.isFree ? 0 : 1;
       for (auto [number, operand] : llvm::enumerate(op.operands))
-        use.writesGradient[number] = !use.isFree && operand.tensor != none && learns(operand);
+        use.writesGradient[number] = !use.isFree && operand.tensor != none && graph.learns(operand);
       use.launchesBackward = !use.isFree;
       return;
     }
@@ -317,7 +313,7 @@ private:
     for (auto [number, operand] : llvm::enumerate(op.operands)) {
       if (operand.tensor == none)
         continue;
-      use.writesGradient[number] = learns(operand) && !isInner(op, number);
+      use.writesGradient[number] = graph.learns(operand) && !isInner(op, number);
       if (!dependsOn(op, number))
         continue;
       if (op.cost.costClass == CostClass::Reduction && producesAlone(operand)) {
@@ -356,7 +352,7 @@ private:
   /// Whether the gradient of some operand depends on the value of operand `number`.
   bool dependsOn(const Operator &op, unsigned number) const {
     for (auto [other, operand] : llvm::enumerate(op.operands))
-      if (learns(operand) && !isLinearIn(op, number, other))
+      if (graph.learns(operand) && !isLinearIn(op, number, other))
         // In itself it need not be linear together with another: a set of its own will do.
         if (other != number ||
             !llvm::any_of(op.rule.linear, [&](const auto &set) { return llvm::is_contained(set, number); }))
@@ -370,7 +366,7 @@ private:
       if (operand.tensor == none || number > 1)
         continue;
       const Operand &other = op.operands[number == 0 ? 1 : 0];
-      if (learns(other) && (!op.use->isStreamed || op.use->reads[number]))
+      if (graph.learns(other) && (!op.use->isStreamed || op.use->reads[number]))
         keep(operand.tensor);
     }
     if (op.use->isStreamed && op.use->writes)

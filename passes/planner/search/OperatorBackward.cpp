@@ -26,10 +26,10 @@ void OperatorWork::addKernelBackward(const Operator &op, const KernelWork &work,
     if (result.gradientSums > 0)
       sums.backward += result.gradientSums * cost.seconds(CostClass::Elementwise, 0, 3 * bytes);
   }
-  if (llvm::none_of(op.operands, [&](const Operand &operand) { return learns(operand); }))
+  if (llvm::none_of(op.operands, [&](const Operand &operand) { return graph.learns(operand); }))
     return;
   for (auto [operand, at] : llvm::zip_equal(op.operands, state.operands))
-    if (operand.parameter != none && learns(operand) && executor.accumulationBytes > 0)
+    if (operand.parameter != none && graph.learns(operand) && executor.accumulationBytes > 0)
       sums.backward += cost.streamSeconds(localElements(operand, at.state) * executor.accumulationBytes);
   if (op.cost.costClass == CostClass::Contraction) {
     addProductGradients(op, work, resultBytes, sums);
@@ -60,7 +60,7 @@ void OperatorWork::addProductGradients(const Operator &op, const KernelWork &wor
     return;
   }
   for (auto [number, operand] : llvm::enumerate(op.operands)) {
-    if (number > 1 || !learns(operand))
+    if (number > 1 || !graph.learns(operand))
       continue;
     KernelWork gradient = work;
     // The columns of a joined product are joined in its gradients, too.
@@ -83,7 +83,7 @@ void OperatorWork::addBackward(const Operator &op, const KernelWork &work, doubl
   bool product = op.cost.costClass == CostClass::Contraction;
   unsigned gradients = 0;
   for (auto [number, operand] : llvm::enumerate(op.operands)) {
-    if (!learns(operand))
+    if (!graph.learns(operand))
       continue;
     ++gradients;
     if (!product)

@@ -105,11 +105,6 @@ double OperatorWork::localElements(const Operand &operand, const State &state) c
                                    : localElements(graph.tensors[operand.tensor], state);
 }
 
-bool OperatorWork::learns(const Operand &operand) const {
-  return operand.isFloat && (operand.parameter != none ? graph.parameters[operand.parameter].trained
-                                                       : graph.tensors[operand.tensor].learns);
-}
-
 void OperatorWork::addKernel(const Operator &op, const KernelWork &work, const OperatorStates &state,
                              double resultBytes, bool isLast, Sums &sums) const {
   const KernelUse &use = *op.use;

@@ -70,7 +70,6 @@ private:
   bool streamsScores(const Operator &op, const OperatorStates &state) const;
   double localElements(const Tensor &tensor, const State &state) const;
   double localElements(const Operand &operand, const State &state) const;
-  bool learns(const Operand &operand) const;
   /// An operator as part of a kernel: forward, backward, what is kept.
   void addKernel(const Operator &op, const KernelWork &work, const OperatorStates &state, double resultBytes,
                  bool isLast, Sums &sums) const;

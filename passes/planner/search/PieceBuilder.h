@@ -54,7 +54,7 @@ private:
   //===-- rings ------------------------------------------------------------------------------------------------===//
 
   /// Whether keys of the attention of which the operator is a part can go around where it is cut so: along queries, of
-  /// which the devices have as many keys each, and along nothing besides but what scores and keys have in common.
+  /// which the devices have as many keys each, and apart from them only along what scores and keys have in common.
   bool mayBeRing(const Operator &op, const Factors &factors) const;
   /// Marks the keys or values that the operator reads, and scores.
   void letGoAround(const Operator &op, OperatorStates &made) const;

@@ -346,18 +346,20 @@ double SearchGraph::flops() const {
   return total;
 }
 
+bool SearchGraph::learns(const Operand &operand) const {
+  return operand.isFloat &&
+         (operand.parameter != none ? parameters[operand.parameter].trained : tensors[operand.tensor].learns);
+}
+
 double SearchGraph::leastFlops(double batches, bool training) const {
-  auto learns = [&](const Operand &operand) {
-    return operand.isFloat &&
-           (operand.parameter != none ? parameters[operand.parameter].trained : tensors[operand.tensor].learns);
-  };
   double total = 0;
   for (const Operator &op : operators) {
     if (op.once)
       continue;
     double products = 1;
     if (training && op.cost.costClass == CostClass::Contraction)
-      products += static_cast<double>(llvm::count_if(llvm::ArrayRef(op.operands).take_front(2), learns));
+      products += static_cast<double>(llvm::count_if(llvm::ArrayRef(op.operands).take_front(2),
+                                                     [&](const Operand &operand) { return learns(operand); }));
     total += op.cost.flops * products * (op.batch == none ? 1 : batches);
   }
   return total;

@@ -152,9 +152,11 @@ struct SearchGraph {
 
   /// Floating-point operations of a step, forward, on the model's batch.
   double flops() const;
-  /// Of a step on so many times the model's batch, backward as well, no more than any way of computing it does: each
-  /// product once, and once for each of its factors that has a gradient.
+  /// A lower bound of those of a step on `batches` times the model's batch, in training backward as well: each product
+  /// once, and once more for each of its two factors that has a gradient.
   double leastFlops(double batches, bool training) const;
+  /// Whether training makes a gradient of the operand.
+  bool learns(const Operand &operand) const;
   double parameterBytes() const;
   /// What operators [first, last) compute and how they are connected, as a digest of 16 bytes (XXH3): equal for equal
   /// layers.
