@@ -187,6 +187,21 @@ constexpr Broken structure[] = {
        b.entry().operators[0]->predicted_seconds = std::numeric_limits<double>::infinity();
      },
      "expects finite numbers for its work, bytes and seconds"},
+    {"OperatorKeysOfOneDevice",
+     [](PlanBuilder &b) {
+       b.entry().operators.push_back(std::make_unique<fb::OperatorT>());
+       b.entry().operators[0]->keys = std::make_unique<fb::KeyExchangeT>();
+       b.entry().operators[0]->keys->devices = 1;
+     },
+     "expects keys of two devices or more"},
+    {"OperatorKeysWithoutSeconds",
+     [](PlanBuilder &b) {
+       b.entry().operators.push_back(std::make_unique<fb::OperatorT>());
+       b.entry().operators[0]->keys = std::make_unique<fb::KeyExchangeT>();
+       b.entry().operators[0]->keys->devices = 2;
+       b.entry().operators[0]->keys->ring_seconds = std::numeric_limits<double>::quiet_NaN();
+     },
+     "and finite seconds and bytes"},
     {"OperatorParameter",
      [](PlanBuilder &b) {
        b.entry().operators.push_back(std::make_unique<fb::OperatorT>());

@@ -22,19 +22,8 @@ namespace {
 
 constexpr double peak = 1e12, memoryBandwidth = 1e11, alpha = 1e-5;
 
-/// Devices of one switch, without launch costs, whose every operator reaches the peak or the memory's bandwidth.
-Machine machineWith(unsigned devices, double linkBandwidth, double latency = alpha) {
-  Machine machine;
-  machine.name = "plain";
-  DeviceKind &kind = machine.kinds["plain"];
-  kind.memory = 16ull << 30;
-  kind.bandwidth = memoryBandwidth;
-  kind.peak["f32"] = peak;
-  HostSpec &host = machine.hosts.emplace_back();
-  host.devices = {{"plain", devices}};
-  host.link = LinkSpec{linkBandwidth, latency};
-  addDevices(machine);
-  return machine;
+Machine machineWith(double linkBandwidth, double latency = alpha) {
+  return plainMachine(4, peak, memoryBandwidth, {linkBandwidth, latency});
 }
 
 std::string attentionOf(int64_t length, int64_t width) {
@@ -64,7 +53,7 @@ protected:
   static constexpr double p = 4, oneKeys = 4.0 * length * width, allScores = 4.0 * length * length / p;
 
   explicit OneAttention(double linkBandwidth = 1e9)
-      : linkBandwidth(linkBandwidth), model(attentionOf(length, width)), on(machineWith(4, linkBandwidth), {4}) {}
+      : linkBandwidth(linkBandwidth), model(attentionOf(length, width)), on(machineWith(linkBandwidth), {4}) {}
 
   /// With the first dimension of all but weights and scores cut, and of these the queries.
   std::unique_ptr<Piece> pieceWith(bool isRing, bool cutsKeys = true) {
@@ -133,7 +122,7 @@ TEST_F(OneAttention, HasNoRingOfWholeKeys) {
 TEST(KeysOfAttention, AreThoseOfTryingAll) {
   for (auto [link, isRing] : {std::pair(LinkSpec{1e9, alpha}, true), {LinkSpec{1e13, 0}, false}}) {
     ModelGraph model(attentionOf(2048, 64));
-    MachineGrid on(machineWith(4, link.bandwidth, link.latency), {2, 2});
+    MachineGrid on(machineWith(link.bandwidth, link.latency), {2, 2});
     // Inputs are whole or cut as their first readers are: these are cut, so that keys have to come.
     FixedFactors fixed;
     for (auto [index, op] : llvm::enumerate(model.graph.operators))
@@ -177,7 +166,7 @@ TEST(KeysOfAttention, TakeNoLessThanTheBound) {
     for (double linkBandwidth : {2e8, 1e10})
       for (double limit : {0.0, 24.0 * (1 << 20)}) {
         ModelGraph model = longSequence(2);
-        Machine machine = machineWith(4, linkBandwidth);
+        Machine machine = machineWith(linkBandwidth);
         SearchRequest request;
         request.training = training;
         request.considersOthers = false;

@@ -106,6 +106,20 @@ onnx::ModelProto buildDenseBlocks(int64_t batch, int64_t blocks, int64_t layers,
   return builder.finish("output", builder.dense("classifier", layer, 100));
 }
 
+Machine plainMachine(unsigned devices, double peak, double memoryBandwidth, LinkSpec link) {
+  Machine machine;
+  machine.name = "plain";
+  DeviceKind &kind = machine.kinds["plain"];
+  kind.memory = 16ull << 30;
+  kind.bandwidth = memoryBandwidth;
+  kind.peak["f32"] = peak;
+  HostSpec &host = machine.hosts.emplace_back();
+  host.devices = {{"plain", devices}};
+  host.link = link;
+  addDevices(machine);
+  return machine;
+}
+
 MachineGrid::MachineGrid(const std::string &name, llvm::ArrayRef<int64_t> sizes)
     : MachineGrid(parseOrThrow(name), sizes) {}
 

@@ -46,6 +46,10 @@ private:
 /// Dense blocks (Huang et al. 2017), whose layers each read a concatenation of all earlier ones of their block.
 onnx::ModelProto buildDenseBlocks(int64_t batch, int64_t blocks, int64_t layers, int64_t growth);
 
+/// Devices of one host, joined by `link`, without launch costs: an operator reaches `peak`, in FLOP/s of float32, or
+/// `memoryBandwidth`, in bytes a second.
+Machine plainMachine(unsigned devices, double peak, double memoryBandwidth, LinkSpec link);
+
 /// All devices of a machine as a grid.
 struct MachineGrid {
   MachineGrid(const std::string &name, llvm::ArrayRef<int64_t> sizes);

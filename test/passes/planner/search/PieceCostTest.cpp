@@ -34,20 +34,7 @@ dfg.graph @main(%x: tensor<64x512xf32> {dfg.name = "x"}) -> (tensor<64x256xf32> 
 }
 )";
 
-/// Devices of one switch, without launch costs, whose every operator reaches the peak or the memory's bandwidth.
-Machine plainMachine(unsigned devices) {
-  Machine machine;
-  machine.name = "plain";
-  DeviceKind &kind = machine.kinds["plain"];
-  kind.memory = 16ull << 30;
-  kind.bandwidth = memoryBandwidth;
-  kind.peak["f32"] = peak;
-  HostSpec &host = machine.hosts.emplace_back();
-  host.devices = {{"plain", devices}};
-  host.link = LinkSpec{linkBandwidth, alpha};
-  addDevices(machine);
-  return machine;
-}
+Machine machineOf(unsigned devices) { return plainMachine(devices, peak, memoryBandwidth, {linkBandwidth, alpha}); }
 
 double tensorBytesOf(double elements) { return 4 * elements; }
 
@@ -67,7 +54,7 @@ double passAround(double bytes, double p) { return (p - 1) * alpha + (p - 1) / p
 
 class TwoLayers : public testing::TestWithParam<unsigned> {
 protected:
-  TwoLayers() : model(std::string(layers)), on(plainMachine(GetParam()), {static_cast<int64_t>(GetParam())}) {}
+  TwoLayers() : model(std::string(layers)), on(machineOf(GetParam()), {static_cast<int64_t>(GetParam())}) {}
 
   struct Found {
     Sums sums;
@@ -233,7 +220,7 @@ dfg.graph @main(%x: tensor<8x256xf32> {dfg.name = "x"}) -> (tensor<8x256xf32> {d
   dfg.return %2 : tensor<8x256xf32>
 }
 )"));
-  MachineGrid on(plainMachine(2), {2});
+  MachineGrid on(machineOf(2), {2});
   PieceOptions options;
   options.training = true;
   options.precision.optimizer = 1;
