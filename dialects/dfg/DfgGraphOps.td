@@ -15,7 +15,8 @@ include "mlir/Interfaces/FunctionInterfaces.td"
 def Dfg_ParameterOp : Dfg_Op<"parameter", [Symbol]> {
   let summary = "a named tensor that lasts from step to step";
   let description = [{
-    A weight, or with `state` a running statistic. Its first value comes from a weights file (`#dfg.file`) or from an
+    A weight, or with `state` what training does not learn: a running statistic, or a constant of the model that lasts,
+    as zeros of a computed shape. Its first value comes from a weights file (`#dfg.file`) or from an
     initializer (`#dfg.normal`, `#dfg.uniform`, `#dfg.fill`), so that a model of any size can be planned without its
     data.
 

@@ -72,7 +72,7 @@ private:
       if (decision)
         why = describe(*decision);
       else if (planned && planned->isRing)
-        why = (why.empty() ? "are gathered by nobody" : why) + ", where the planner has them go around";
+        why = (why.empty() ? "are not gathered" : why) + ", where the planner has them go around";
       if (decision && decision->isRing)
         writeKeyRing(*ring);
       if (!why.empty() && keys != "gather")

@@ -14,8 +14,7 @@
 //   default: 0                           # optional: everything else goes here, and nothing spreads from pins
 //   splits:                              # an axis or several for a factor; the first pattern that fits wins
 //     "fc*": { out_channel: x }
-//   keys:                                # of attention whose queries are cut: keys go around in a ring, or are
-//   gathered;
+//   keys:                                # of attention whose queries are cut: ring or gather
 //     "layer0/*": ring                   # the first pattern that fits the node of its softmax wins
 
 #ifndef CLEAVE_PASSES_PLANNER_PLACEMENTFILE_H

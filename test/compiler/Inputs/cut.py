@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # cut.py DUMP PIPELINE MODEL: cleave-opt makes a plan of a dump, by the pipeline and what comes behind it, `codegen` and
-# `schedule`; and once more for each pass of the pipeline that is ours, cut behind it: what is printed there is read again, and the uses of
-# every value are shuffled before each pass that follows. Expects the same bytes each time, and a module as long.
+# `schedule`; and once more for each pass of the pipeline that is ours, cut behind it: what is printed there is read again,
+# and the uses of every value are shuffled before each pass that follows. Expects the same bytes each time.
 
 import filecmp
 import subprocess
 import sys
 
+# Locations name the model's nodes.
 PRINTED = ["--mlir-print-debuginfo", "--mlir-print-local-scope"]
 
 
@@ -26,10 +27,9 @@ def parts_of(pipeline):
 
 def opt(dump, passes, *more):
     made = subprocess.run(["cleave-opt", dump, f"--pass-pipeline=builtin.module({','.join(passes)})", *more],
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                          stderr=subprocess.PIPE, text=True)
     if made.returncode:
         sys.exit(f"cleave-opt {passes[-1]}: {made.stderr}")
-    return made
 
 
 def main():
@@ -41,18 +41,14 @@ def main():
     if len(passes) < 4:
         sys.exit(f"expected the passes of {pipeline}, got {passes}")
     emit = f"compile-emit{{model={model} output=%s}}"
-    whole = opt(dump, [*passes, *behind, emit % "whole.plan"], *PRINTED).stdout
+    opt(dump, [*passes, *behind, emit % "whole.plan"], "-o", "/dev/null")
     cuts = [count for count in range(1, len(passes) + 1) if not passes[count - 1].startswith(("dist.program(cse",
                                                                                           "dist.program(canonicalize"))]
     for count in cuts:
         opt(dump, passes[:count], *PRINTED, "-o", "cut.mlir")
-        cut = opt("cut.mlir", [*passes[count:], *behind, emit % "cut.plan"], *PRINTED,
-                  f"--shuffle-uses={count}").stdout
-        # Where an operator had no place of its own it has that of its line now, which no plan contains.
+        opt("cut.mlir", [*passes[count:], *behind, emit % "cut.plan"], f"--shuffle-uses={count}", "-o", "/dev/null")
         if not filecmp.cmp("whole.plan", "cut.plan", shallow=False):
             sys.exit(f"another plan if cut behind {passes[count - 1]}")
-        if cut.count("\n") != whole.count("\n"):
-            sys.exit(f"another module if cut behind {passes[count - 1]}")
     print(f"{len(cuts)} cuts: equal")
 
 
