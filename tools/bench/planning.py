@@ -6,11 +6,12 @@
 #
 #   python3 tools/bench/planning.py [--write] [--rounds N] [--check] [--only SECTION]
 #
-# Prints the sections "Published runs", "Plans written by hand", "Certified gaps", "Clusters of several kinds" and
-# "Search time"; --write puts them
-# into the page, --check fails where a limit is missed. $CLEAVE_BIN names the programs' folder (build/bin).
+# Prints the sections "Published runs", "Plans written by hand", "Measured plans", "Certified gaps", "Clusters of several
+# kinds" and "Search time"; --write puts them into the page, --check fails where a limit is missed. "Measured plans" reads
+# the runs of truth.py. $CLEAVE_BIN names the programs' folder (build/bin).
 
 import argparse
+import concurrent.futures
 import json
 import math
 import os
@@ -20,6 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import truth
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CLEAVE = os.path.join(os.environ.get("CLEAVE_BIN", os.path.join(REPOSITORY, "build", "bin")), "cleave")
@@ -247,6 +250,79 @@ def hand_section(folder, _rounds):
     return "\n".join(lines) + "\n", missed
 
 
+# BLOOM as it was trained (BigScience, tr11-176B-ml): 384 A100, and what `truth.configuration_of` says of a row.
+BLOOM = {"model": ("gpt", ("hidden", 14336), ("layers", 70), ("heads", 112), ("sequence", 2048), ("vocabulary", 250880),
+                   ("tied", 1), ("alibi", 1)),
+         "machine": "a100-80g", "gpus": 384, "network": truth.SOURCES["bigscience"]["network"],
+         "executor": truth.SOURCES["bigscience"]["executor"], "tp": 4, "pp": 12, "dp": 8, "cp": 1, "vpp": 1, "batch": 2048,
+         "microbatches": 128, "recompute": "full", "zero": 1, "dtype": "bf16"}
+# What a plan may choose; the rest of a configuration is the task.
+CHOSEN = ("tp", "pp", "dp", "cp", "vpp", "microbatches", "recompute", "zero")
+
+
+def task_of(configuration):
+    return json.dumps({name: value for name, value in configuration.items() if name not in CHOSEN})
+
+
+def plan_for(predictor, task):
+    """What the planner chooses, with the memory of the devices, and as the same software would run it."""
+    task = json.loads(task)
+    machine, memory = predictor.machine(task["machine"], task["gpus"], task["network"], task["executor"])
+    model = predictor.model([task["model"][0], *map(tuple, task["model"][1:])])
+    return predict(model, machine, "--dtype", task["dtype"], "--batch", task["batch"], "--memory", f"{memory:.0f} B")[0]
+
+
+def described_model(model):
+    sizes = dict(model[1:])
+    return f"{model[0].upper()}, {sizes['layers']} layers of {sizes['hidden']}"
+
+
+def measured_section(folder, _rounds):
+    """Every run of truth.py's that fits, in the same model of costs, and the plan for its model, GPUs and batch."""
+    settings = argparse.Namespace(source=None, limit=None, jobs=2)
+    runs = [made for made in truth.compare(truth.rows_of(truth.DEFAULT, settings), settings, folder)
+            if "seconds" in made and made["bytes"] <= made["limit"]]
+    predictor = truth.Predictor(folder)
+    key = json.dumps(BLOOM)
+    runs.append({"key": key, "row": {"source": "bigscience"}, "measured": math.nan, **predictor.predict(key)})
+    tasks = {}
+    for made in runs:
+        tasks.setdefault(task_of(json.loads(made["key"])), []).append(made)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        ours = dict(zip(tasks, pool.map(lambda task: plan_for(predictor, task), tasks)))
+    missed, best = [], {}
+    for task, of_task in tasks.items():
+        seconds, sizes = ours[task]["predicted_step_seconds"], json.loads(task)
+        for made in of_task:
+            if made["seconds"] < seconds:
+                missed.append(f"{described_model(sizes['model'])} on {sizes['gpus']}, batch {sizes['batch']}: "
+                              f"{seconds:.4g} s, of the run {made['seconds']:.4g}")
+            # Of each source and model the run with the most samples a second, and what was trained in the end.
+            rate = sizes["batch"] / made["measured"] if made["measured"] == made["measured"] else math.inf
+            name = (truth.settings_of(made["row"]["source"])["short"], described_model(sizes["model"]))
+            if name not in best or rate > best[name][0]:
+                best[name] = (rate, made, task)
+    rows = []
+    for (source, _), (_, made, task) in best.items():
+        configuration, result = json.loads(made["key"]), ours[task]
+        measured = f"{made['measured']:.4g}" if made["measured"] == made["measured"] else "-"
+        rows.append(f"| {source} | {described_model(configuration['model'])} | {configuration['gpus']} | "
+                    f"{configuration['batch']} | {configuration['tp']} / {configuration['pp']} / {configuration['dp']}, "
+                    f"{configuration['microbatches']} | {measured} | {made['seconds']:.4g} | {summary(result)} | "
+                    f"{result['predicted_step_seconds']:.4g} | {result['gap']:.1%} |")
+    lines = [f"{len(runs)} configurations that were measured and fit ([truth](truth.md) says where they come from), and the plans",
+             f"that the planner chooses for the same {len(tasks)} combinations of model, GPUs, batch and software, in the same model of",
+             f"costs: {len(missed)} of the configurations are faster. The table has, of each source and size of model, the configuration",
+             "with the most samples a second, as tensor / pipeline / data and microbatches, and BLOOM's 176 B as it was trained;",
+             "in what the planner chooses, recomputation, sharding and the schedule are free as well. By", "", "```",
+             'python3 tools/bench/planning.py --only "Measured plans" --write', "```", "",
+             "| source | model | GPUs | batch | configuration | measured s | predicted s | ours | step s | gap |",
+             "|---|---|---:|---:|---|---:|---:|---|---:|---:|", *rows]
+    if missed:
+        lines += ["", "Missed: " + "; ".join(missed) + "."]
+    return "\n".join(lines) + "\n", missed
+
+
 def models_table(folder, rounds):
     rows = ["| model and machine | from file to plan s | search s | limit s | stages | predicted step s | gap |",
             "|---|---:|---:|---:|---:|---:|---:|"]
@@ -449,7 +525,8 @@ def kinds_section(folder, _rounds):
     return "\n".join(lines) + "\n", missed
 
 
-SECTIONS = {"Published runs": published_section, "Plans written by hand": hand_section, "Certified gaps": gaps_section,
+SECTIONS = {"Published runs": published_section, "Plans written by hand": hand_section,
+            "Measured plans": measured_section, "Certified gaps": gaps_section,
             "Clusters of several kinds": kinds_section, "Search time": search_section}
 
 
