@@ -7,6 +7,9 @@
 #   tools/long_tier.py                 every part, in order
 #   tools/long_tier.py asan fuzz       these parts
 #   tools/long_tier.py --resume        those that have not passed at this commit
+#   tools/long_tier.py asan --share 2/8  every eighth test of these parts, from the second on: what cannot run in one go
+#                                      runs in shares; the table calls a part passed when all its shares have at one commit
+#   tools/long_tier.py fuzz --runs N   so many runs of each fuzzer; the table says that it was cut short
 #   tools/long_tier.py --list          what the parts are
 #   tools/long_tier.py --table FILE    writes the table of what the parts found, and runs nothing; a part that has not run
 #                                      in this folder keeps the line that FILE has of it
@@ -15,6 +18,8 @@
 
 import argparse
 import dataclasses
+import glob
+import itertools
 import json
 import os
 import platform
@@ -94,51 +99,91 @@ def processor():
                     platform.machine())
 
 
-def found_in(log):
+def counts_in(log):
     """What a part's output says in numbers: ctest's summary, libFuzzer's runs, tools/mutate's last line."""
     with open(log, encoding="utf-8", errors="replace") as file:
         text = file.read()
-    found = []
-    for failed, total in re.findall(r"tests passed, (\d+) tests failed out of (\d+)", text):
-        found.append(f"{total} tests, {failed} failed")
-    skipped = len(re.findall(r"\*\*\*Skipped", text))
-    if skipped:
-        found.append(f"{skipped} skipped")
-    runs = [int(number) for number in re.findall(r"Done (\d+) runs", text)]
-    if runs:
-        found.append(f"{sum(runs):,} inputs")
-    found += re.findall(r"^\d+ of \d+ faults caught.*$", text, re.M)
-    found += [f"{number} files built" for number in re.findall(r"\[(\d+)/\1\]", text)[-1:] if not found]
-    return "; ".join(found) or "-"
+    summaries = re.findall(r"tests passed, (\d+) tests failed out of (\d+)", text)
+    faults = re.findall(r"^(\d+) of (\d+) faults caught", text, re.M)
+    counts = {"tests": sum(int(total) for _, total in summaries), "failed": sum(int(failed) for failed, _ in summaries),
+              "skipped": len(re.findall(r"\*\*\*Skipped", text)),
+              "inputs": sum(int(number) for number in re.findall(r"Done (\d+) runs", text)),
+              "faults": sum(int(drawn) for _, drawn in faults), "caught": sum(int(caught) for caught, _ in faults),
+              "files built": sum(int(number) for number in re.findall(r"\[(\d+)/\1\]", text)[-1:])}
+    return {key: count for key, count in counts.items() if count or (key == "failed" and summaries)}
+
+
+def found_in(counts):
+    said = [f"{count:,} {key}" for key, count in counts.items() if key != "files built"]
+    return ", ".join(said) or (f"{counts['files built']:,} files built" if counts else "-")
 
 
 def path_of(part, suffix):
     return os.path.join(RESULTS, part + suffix)
 
 
-def read(part):
-    if not os.path.exists(path_of(part, ".json")):
-        return None
-    with open(path_of(part, ".json"), encoding="utf-8") as file:
+def load(path):
+    with open(path, encoding="utf-8") as file:
         return json.load(file)
 
 
-def run(name):
+def shares_of(part):
+    """The files of a part's results, by share: (0, 1) where it ran in one go."""
+    shares = {}
+    for path in glob.glob(path_of(part, "*.json")):
+        share = re.fullmatch(re.escape(part) + r"(?:[.](\d+)-of-(\d+))?[.]json", os.path.basename(path))
+        if share:
+            shares[(int(share[1]), int(share[2])) if share[1] else (1, 1)] = path
+    return shares
+
+
+def read(part):
+    """What a part found. Of shares, those of the last one's commit and number together."""
+    shares = {share: load(path) for share, path in shares_of(part).items()}
+    if not shares:
+        return None
+    (_, number), last = max(shares.items(), key=lambda item: item[1]["end"])
+    same = [result for (_, of), result in shares.items() if of == number and result["commit"] == last["commit"]]
+    counts = {}
+    for key, count in itertools.chain.from_iterable(result["counts"].items() for result in same):
+        counts[key] = counts.get(key, 0) + count
+    cuts = [f"{len(same)} of {number} shares"] if len(same) < number else []
+    return {**last, "status": max(abs(result["status"]) for result in same), "counts": counts,
+            "minutes": sum(result["minutes"] for result in same), "cut": "; ".join(filter(None, [last["cut"], *cuts]))}
+
+
+def extra_of(command, share, runs):
+    """The options by which a command does a share of its tests, or so many runs of fuzzers."""
+    if share and command[0] == "ctest":
+        return ["-I", f"{share[0]},,{share[1]}"]
+    if runs and "-DCLEAVE_FUZZ=ON" in command:
+        return [f"-DCLEAVE_FUZZ_RUNS={runs}"]
+    return []
+
+
+def run(name, share=None, runs=None):
     part, start, status = PARTS[name], time.monotonic(), 0
-    print(f"long tier: {name}: {part.what}", file=sys.stderr, flush=True)
-    with open(path_of(name, ".log"), "w", encoding="utf-8") as log:
-        for command in part.commands:
+    kept = f"{name}.{share[0]}-of-{share[1]}" if share else name
+    print(f"long tier: {kept}: {part.what}", file=sys.stderr, flush=True)
+    # What ran in one go takes the place of shares, and they of it.
+    for (_, number), path in shares_of(name).items():
+        if number != (share[1] if share else 1):
+            os.remove(path)
+    commands = [[*command, *extra_of(command, share, runs)] for command in part.commands]
+    with open(path_of(kept, ".log"), "w", encoding="utf-8") as log:
+        for command in commands:
             status = subprocess.run(command, cwd=ROOT, env={**os.environ, **part.environment}, stdout=log,
                                     stderr=subprocess.STDOUT).returncode
             if status:
                 break
-    result = {"commit": commit(), "date": time.strftime("%Y-%m-%d"), "processor": processor(),
+    result = {"commit": commit(), "date": time.strftime("%Y-%m-%d"), "end": time.time(), "processor": processor(),
               "cores": len(os.sched_getaffinity(0)), "status": status, "minutes": (time.monotonic() - start) / 60,
-              "found": found_in(path_of(name, ".log"))}
-    with open(path_of(name, ".json"), "w", encoding="utf-8") as file:
+              "counts": counts_in(path_of(kept, ".log")), "cut": f"{runs:,} runs of each" if runs else ""}
+    with open(path_of(kept, ".json"), "w", encoding="utf-8") as file:
         json.dump(result, file, indent=1)
-    ends = "passed" if status == 0 else f"failed, see {os.path.relpath(path_of(name, '.log'), ROOT)}"
-    print(f"long tier: {name}: {ends} after {result['minutes']:.0f} min: {result['found']}", file=sys.stderr, flush=True)
+    ends = "passed" if status == 0 else f"failed, see {os.path.relpath(path_of(kept, '.log'), ROOT)}"
+    print(f"long tier: {kept}: {ends} after {result['minutes']:.0f} min: {found_in(result['counts'])}", file=sys.stderr,
+          flush=True)
     return status == 0
 
 
@@ -161,7 +206,9 @@ def write_table(path):
         if not result:
             lines.append(before.get(name, f"| {name} | {part.what} | not run | | | | | |"))
             continue
-        lines.append(f"| {name} | {part.what} | {'passed' if result['status'] == 0 else 'failed'} | {result['found']} | "
+        ends = "failed" if result["status"] else "cut short" if result["cut"] else "passed"
+        lines.append(f"| {name} | {part.what} | {ends}{': ' * bool(result['cut'])}{result['cut']} | "
+                     f"{found_in(result['counts'])} | "
                      f"{result['minutes']:.0f} | {result['commit']} | {result['processor']}, {result['cores']} cores | "
                      f"{result['date']} |")
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
@@ -173,12 +220,23 @@ def main():
     parser = argparse.ArgumentParser(prog="tools/long_tier.py", description="runs the long tier in parts")
     parser.add_argument("parts", nargs="*", metavar="PART", help="these parts only")
     parser.add_argument("--resume", action="store_true", help="leave out what has passed at this commit")
+    parser.add_argument("--share", metavar="K/N", help="every N-th test of the parts, from the K-th on")
+    parser.add_argument("--runs", metavar="N", type=int, help="so many runs of each fuzzer")
     parser.add_argument("--list", action="store_true", help="say what the parts are")
     parser.add_argument("--table", metavar="FILE", help="write the table of results")
     options = parser.parse_args()
     unknown = [name for name in options.parts if name not in PARTS]
     if unknown:
         parser.error(f"unknown part {unknown[0]}; the parts are {', '.join(PARTS)}")
+    share = re.fullmatch(r"(\d+)/(\d+)", options.share or "1/1")
+    if not share or not 1 <= int(share[1]) <= int(share[2]):
+        parser.error(f"expected a share as 2/8, got {options.share}")
+    share = (int(share[1]), int(share[2])) if options.share else None
+    unshared = [name for name in options.parts or PARTS if share and PARTS[name].commands[-1][0] != "ctest"]
+    if unshared:
+        parser.error(f"--share expects parts that run tests, got {unshared[0]}")
+    if options.runs is not None and (options.runs < 1 or options.parts != ["fuzz"]):
+        parser.error("--runs expects the part fuzz alone, and a number above zero")
     if options.list:
         for name, part in PARTS.items():
             print(f"{name:10} {part.what}")
@@ -190,10 +248,10 @@ def main():
     passed = True
     for name in options.parts or PARTS:
         result = read(name)
-        if options.resume and result and result["status"] == 0 and result["commit"] == commit():
+        if options.resume and result and not (result["status"] or result["cut"]) and result["commit"] == commit():
             print(f"long tier: {name}: passed at this commit", file=sys.stderr)
             continue
-        passed = run(name) and passed
+        passed = run(name, share, options.runs) and passed
     return 0 if passed else 1
 
 
