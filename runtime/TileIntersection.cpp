@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Where two tiles of one tensor meet. The dimensions of both are put into groups of equal sizes; a device's part of a
-// group is a sorted list of runs of the group's elements. The runs that two devices share, group by group, are the
-// boxes. Groups are nearly always single dimensions, with one run.
+// group is a sorted list of runs of the group's elements, those at regular distances being one entry of it however many
+// they are. The runs that two devices share, group by group, are the boxes. Groups are nearly always single dimensions,
+// with one run.
 
 #include "runtime/Tile.h"
 
@@ -41,10 +42,28 @@ std::vector<Group> groupsOf(const Tile &source, const Tile &target) {
   return groups;
 }
 
-/// `count` elements from element `global` of a group, which lie at `local` of the device's part of the group.
+/// `count` elements from element `global` of a group, which lie at `local` of the device's part of the group; and that
+/// `times` times, `globalStride` and `localStride` elements apart.
 struct Run {
   int64_t global = 0, local = 0, count = 0;
+  int64_t times = 1, globalStride = 0, localStride = 0;
+
+  int64_t end() const { return global + (times - 1) * globalStride + count; }
+  /// One of the `times`.
+  Run at(int64_t index) const { return {global + index * globalStride, local + index * localStride, count}; }
 };
+
+/// Which of a run's `times` meet [begin, end): those from `first` up to `last`, which are none if it comes before.
+struct Meeting {
+  int64_t first = 0, last = 0;
+};
+Meeting meetingOf(const Run &run, int64_t begin, int64_t end) {
+  if (run.times == 1)
+    return {0, run.global < end && begin < run.end() ? 0 : -1};
+  int64_t behind = begin - run.count - run.global, before = end - 1 - run.global;
+  return {behind < 0 ? 0 : behind / run.globalStride + 1,
+          before < 0 ? -1 : std::min(run.times - 1, before / run.globalStride)};
+}
 
 int64_t sizeOf(const Tile &tile, DimRange range, int64_t TileDim::*member) {
   int64_t product = 1;
@@ -60,24 +79,30 @@ std::vector<Run> runsOf(const Tile &tile, DimRange range, const Coordinates &at)
     const TileDim &dim = tile.dims[d];
     Span span = spanOf(dim, at);
     std::vector<Run> finer;
-    auto add = [&](Run run) {
+    auto add = [&](const Run &run) {
       if (run.count == 0)
         return;
-      if (!finer.empty() && finer.back().global + finer.back().count == run.global &&
+      if (!finer.empty() && finer.back().times == 1 && run.times == 1 && finer.back().end() == run.global &&
           finer.back().local + finer.back().count == run.local)
         finer.back().count += run.count;
       else
         finer.push_back(run);
     };
     bool whole = span.extent == dim.size && span.local == 0 && dim.length == dim.size;
-    for (const Run &run : runs) {
-      if (whole) {
-        add({run.global * dim.size, run.local * dim.length, run.count * dim.size});
-        continue;
-      }
-      for (int64_t i = 0; i != run.count; ++i)
-        add({(run.global + i) * dim.size + span.global, (run.local + i) * dim.length + span.local, span.extent});
-    }
+    // Of each element before, what the device has of the dimension.
+    auto addParts = [&](const Run &elements) {
+      add({elements.global * dim.size + span.global, elements.local * dim.length + span.local, span.extent,
+           elements.times, elements.globalStride * dim.size, elements.localStride * dim.length});
+    };
+    for (const Run &run : runs)
+      if (whole)
+        add({run.global * dim.size, run.local * dim.length, run.count * dim.size, run.times,
+             run.globalStride * dim.size, run.localStride * dim.length});
+      else if (run.count == 1)
+        addParts(run);
+      else
+        for (int64_t i = 0; i != run.times; ++i)
+          addParts({run.at(i).global, run.at(i).local, 1, run.count, 1, 1});
     runs = std::move(finer);
   }
   return runs;
@@ -89,9 +114,34 @@ struct SharedRuns {
   int64_t count = 1, sourceStride = 0, targetStride = 0;
 };
 
-std::vector<SharedRuns> sharedRuns(const std::vector<Run> &source, const std::vector<Run> &target) {
+/// Collects shared runs in the order of the group's elements.
+class SharedRunCollector {
+public:
   std::vector<SharedRuns> shared;
-  auto add = [&](int64_t from, int64_t to, int64_t run) {
+
+  /// What two runs share, one of which comes but once.
+  void addShared(const Run &source, const Run &target) {
+    bool sourceRepeats = source.times != 1;
+    const Run &many = sourceRepeats ? source : target, &one = sourceRepeats ? target : source;
+    auto [first, last] = meetingOf(many, one.global, one.end());
+    if (first > last)
+      return;
+    // Only the first and the last can stand out of the one.
+    addPart(source, target, first);
+    if (last - first > 1) {
+      Run inner = many.at(first + 1);
+      int64_t within = one.local + inner.global - one.global;
+      if (sourceRepeats)
+        addRegular(inner.local, within, many.count, last - first - 1, many.localStride, many.globalStride);
+      else
+        addRegular(within, inner.local, many.count, last - first - 1, many.globalStride, many.localStride);
+    }
+    if (last != first)
+      addPart(source, target, last);
+  }
+
+private:
+  void add(int64_t from, int64_t to, int64_t run) {
     if (!shared.empty() && shared.back().run == run) {
       SharedRuns &last = shared.back();
       if (last.count == 1) {
@@ -104,18 +154,45 @@ std::vector<SharedRuns> sharedRuns(const std::vector<Run> &source, const std::ve
       }
     }
     shared.push_back({from, to, run});
-  };
+  }
+
+  void addRegular(int64_t from, int64_t to, int64_t run, int64_t times, int64_t fromStride, int64_t toStride) {
+    // The first may go on with what is there, at another distance; from the third on all are of one kind.
+    int64_t apart = std::min<int64_t>(times, 3);
+    for (int64_t i = 0; i != apart; ++i)
+      add(from + i * fromStride, to + i * toStride, run);
+    shared.back().count += times - apart;
+  }
+
+  /// What the `index`-th of the run that repeats, if any does, shares with the other.
+  void addPart(const Run &source, const Run &target, int64_t index) {
+    Run from = source.at(source.times == 1 ? 0 : index), to = target.at(target.times == 1 ? 0 : index);
+    int64_t begin = std::max(from.global, to.global), end = std::min(from.end(), to.end());
+    add(from.local + begin - from.global, to.local + begin - to.global, end - begin);
+  }
+};
+
+std::vector<SharedRuns> sharedRuns(const std::vector<Run> &source, const std::vector<Run> &target) {
+  SharedRunCollector collector;
   for (size_t s = 0, t = 0; s != source.size() && t != target.size();) {
-    int64_t begin = std::max(source[s].global, target[t].global);
-    int64_t end = std::min(source[s].global + source[s].count, target[t].global + target[t].count);
-    if (begin < end)
-      add(source[s].local + begin - source[s].global, target[t].local + begin - target[t].global, end - begin);
-    if (source[s].global + source[s].count < target[t].global + target[t].count)
+    const Run &from = source[s], &to = target[t];
+    if (from.times == 1 || to.times == 1) {
+      collector.addShared(from, to);
+    } else if (from.times < to.times) {
+      auto [first, last] = meetingOf(from, to.global, to.end());
+      for (int64_t i = first; i <= last; ++i)
+        collector.addShared(from.at(i), to);
+    } else {
+      auto [first, last] = meetingOf(to, from.global, from.end());
+      for (int64_t i = first; i <= last; ++i)
+        collector.addShared(from, to.at(i));
+    }
+    if (from.end() < to.end())
       ++s;
     else
       ++t;
   }
-  return shared;
+  return std::move(collector.shared);
 }
 
 /// Multiplies out what two devices share of each group: a box for every choice of one element of each list.

@@ -101,6 +101,27 @@ TEST(Tile, ExchangesBetweenMeshes) {
   }
 }
 
+// What two devices share at regular distances is one box, and found at once, however many runs they are: of a half of
+// 2^33 elements, every other one.
+TEST(Tile, FindsRegularRunsAtOnce) {
+  constexpr int64_t half = (int64_t(1) << 32) + 1;
+  Mesh mesh = meshOf({2});
+  Tile consecutive{{blocks(2 * half, {0}, mesh), {3, {}, 3}}},
+      alternating{{{half, {}, half}, blocks(2, {0}, mesh), {3, {}, 3}}};
+  for (uint32_t from : {0, 1})
+    for (uint32_t to : {0, 1}) {
+      std::vector<StridedCopy> boxes = intersect(consecutive, {from}, alternating, {to}, 4);
+      // The first device has the even elements up to 2^32, one more than odd ones.
+      uint64_t count = half / 2 + (from == to), first = from == to ? 0 : 1;
+      ASSERT_EQ(boxes.size(), 1u);
+      EXPECT_EQ(boxes[0].sourceOffset, 12 * first);
+      EXPECT_EQ(boxes[0].targetOffset, 12 * ((from * half + first - to) / 2));
+      EXPECT_EQ(boxes[0].runBytes, 12u);
+      EXPECT_EQ(boxes[0].bytes(), 12 * count);
+      EXPECT_EQ(intersect(alternating, {to}, consecutive, {from}, 4).at(0).bytes(), 12 * count);
+    }
+}
+
 // A device that holds an element does not fetch it; replicas share the work of giving.
 TEST(Tile, PrefersItselfAndSpreadsLoad) {
   Mesh mesh = meshOf({2, 2});
