@@ -24,7 +24,9 @@ NodeImporter::NodeImporter(GraphImporter &graph, Scope &scope, const onnx::NodeP
 
 bool NodeImporter::isTraining() const { return graph.isTraining(); }
 
-bool NodeImporter::isQuantizedWeight() const { return scope.quantizedWeights.contains(proto.output(0)); }
+bool NodeImporter::isQuantizedWeight() const {
+  return proto.output_size() == 1 && scope.quantizedWeights.contains(proto.output(0));
+}
 
 void NodeImporter::keepAsParameter(unsigned index) {
   if (!inputs[index]->isKnown())
