@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Plan files into the reader, the verifier, the simulator, and the executor of what the verifier accepts.
+// Plan files into the reader, the verifier, the simulator, and the executor of what the verifier accepts. What has run
+// runs again from the start: other results are a defect, since the verifier has proved that nothing races and that all
+// that is read was written.
+
+#include "Outcome.h"
 
 #include "runtime/Executor.h"
 #include "runtime/Verify.h"
 #include "runtime/simulator/Simulator.h"
 
-#include <cstring>
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <map>
 #include <span>
 
 using namespace cleave::runtime;
+using cleave::fuzz::countOutcome;
 
 namespace {
 
@@ -40,50 +48,95 @@ bool isSmall(const PlanContents &plan, const Entry &entry) {
   return bytes < mostBytes && plan.devices.size() <= 8;
 }
 
-/// Zeros for every file: the weights of a mutated plan lie nowhere.
-class ZeroSource : public ParameterSource {
+/// Real numbers between -1 and 1, by place; of all else, which may be indices, zeros.
+HostTensor tensorOf(const TensorType &type) {
+  HostTensor tensor = *HostTensor::allocate(type);
+  uint64_t each = elementBytes(type.element);
+  for (uint64_t at = 0; isFloatingPoint(type.element) && at < tensor.bytes().size(); at += each)
+    storeElement(type.element, tensor.bytes().data() + at, static_cast<double>(at / each * 37 % 129) / 64 - 1);
+  return tensor;
+}
+
+/// The weights of a mutated plan lie nowhere: these are made.
+class MadeSource : public ParameterSource {
 public:
-  Expected<std::span<const std::byte>> bytes(const FileSource &source) override {
-    static const std::vector<std::byte> zeros(mostBytes);
-    if (source.bytes > zeros.size())
-      return makeError(Status::Failure, "there are no more zeros");
-    return std::span(zeros).first(source.bytes);
+  explicit MadeSource(const PlanContents &plan) {
+    for (const Parameter &parameter : plan.parameters)
+      if (std::holds_alternative<FileSource>(parameter.source))
+        values.try_emplace(parameter.name, tensorOf(parameter.type));
   }
+
+  Expected<std::span<const std::byte>> bytes(const FileSource &) override {
+    return makeError(Status::Failure, "there are no files");
+  }
+  std::optional<std::span<const std::byte>> value(const Parameter &parameter) override {
+    auto made = values.find(parameter.name);
+    if (made == values.end() || !(made->second.type() == parameter.type))
+      return std::nullopt;
+    return made->second.bytes();
+  }
+
+private:
+  std::map<std::string, HostTensor> values;
 };
 
 std::vector<HostTensor> tensorsOf(const std::vector<Port> &ports) {
   std::vector<HostTensor> tensors;
-  for (const Port &port : ports) {
-    tensors.push_back(*HostTensor::allocate(port.type));
-    std::memset(tensors.back().bytes().data(), 0, tensors.back().bytes().size());
-  }
+  for (const Port &port : ports)
+    tensors.push_back(tensorOf(port.type));
   return tensors;
 }
 
-void run(const Plan &plan, const Entry &entry) {
-  ZeroSource zeros;
-  auto executor = Executor::create(plan, entry.name, zeros);
+/// The outputs of two steps from the start, one behind the other; nothing where one fails.
+std::optional<std::vector<HostTensor>> run(const Plan &plan, const Entry &entry) {
+  MadeSource weights(*plan);
+  auto executor = Executor::create(plan, entry.name, weights);
   if (!executor)
-    return;
+    return std::nullopt;
+  std::vector<HostTensor> results;
   for (int step = 0; step != 2; ++step) {
-    std::vector<HostTensor> inputs = tensorsOf(entry.inputs), outputs = tensorsOf(entry.outputs);
-    auto ticket = (*executor)->submit(inputs, outputs);
+    std::vector<HostTensor> outputs = tensorsOf(entry.outputs);
+    auto ticket = (*executor)->submit(tensorsOf(entry.inputs), outputs);
     if (!ticket || !(*executor)->wait(*ticket))
-      return;
+      return std::nullopt;
+    std::ranges::move(outputs, std::back_inserter(results));
   }
+  return results;
+}
+
+void compareRuns(const Plan &plan, const Entry &entry) {
+  auto first = run(plan, entry), second = run(plan, entry);
+  if (first.has_value() != second.has_value() ||
+      (first && !std::ranges::equal(*first, *second, [](const HostTensor &one, const HostTensor &other) {
+         return std::ranges::equal(one.bytes(), other.bytes());
+       }))) {
+    std::cerr << "entry \"" << entry.name << "\" has other results when it runs again\n";
+    std::abort();
+  }
+  countOutcome(!first                      ? "accepted, and fails as it runs"
+               : plan->devices.size() == 1 ? "executed twice on one device"
+                                           : "executed twice on several devices");
 }
 
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   auto plan = Plan::fromBytes(std::as_bytes(std::span(data, size)));
-  if (!plan || verifyPlan(**plan))
+  if (!plan) {
+    countOutcome("refused by the reader");
     return 0;
+  }
+  if (verifyPlan(**plan)) {
+    countOutcome("refused by the verifier");
+    return 0;
+  }
   for (const Entry &entry : (*plan)->entries) {
-    if (entry.isDecision() || !isSmall(**plan, entry))
+    if (entry.isDecision() || !isSmall(**plan, entry)) {
+      countOutcome("accepted; a decision, or too large to run");
       continue;
+    }
     (void)simulate(**plan, entry, EqualSeconds());
-    run(*plan, entry);
+    compareRuns(*plan, entry);
   }
   return 0;
 }
