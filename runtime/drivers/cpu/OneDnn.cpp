@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 
 namespace cleave::runtime {
 
@@ -92,6 +93,8 @@ template <typename Body> auto guarded(const LibraryKernelDesc &desc, const Body 
                 static_cast<int>(error.status));
   } catch (const std::bad_alloc &) {
     return fail(Status::Infeasible, "not enough memory");
+  } catch (const std::length_error &) { // of a list of oneDNN's own
+    return fail(Status::Infeasible, "larger than onednn can plan");
   }
 }
 

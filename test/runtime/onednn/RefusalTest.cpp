@@ -109,6 +109,14 @@ TEST(Refusal, OfWhatOneDnnDoesNotHave) {
   expectRefused(desc, Status::Unsupported, "odd window");
 }
 
+// oneDNN plans some convolutions by a list of their columns, which this one has more of than a list can have.
+TEST(Refusal, OfMoreThanOneDnnCanPlan) {
+  LibraryKernelDesc desc = describe("convolution", {{1, 2, 6, 268435462}, {3, 2, 3, 3}}, {1, 3, 6, 268435462});
+  desc.ints["pads_begin"] = desc.ints["pads_end"] = {1, 1};
+  auto choice = oneDnnLibrary().choose({desc, {true, true}, {true}}, 1);
+  EXPECT_TRUE(choice || choice.error().status() == Status::Infeasible) << choice.error().text();
+}
+
 // Arguments of post operations index inputs: out of range, shared or missing ones must not be followed.
 TEST(Refusal, OfPostOperationsWithoutTheirInput) {
   LibraryKernelDesc desc = convolution();
