@@ -8,6 +8,8 @@
 #include "passes/import/QuantizationParts.h"
 #include "passes/import/Window.h"
 
+#include <cmath>
+
 using namespace mlir;
 
 namespace cleave {
@@ -28,12 +30,13 @@ static Value repeated(NodeImporter &node, Value value, int64_t axis, int64_t cou
   return node.slice(node.reshape(node.broadcast(node.reshape(value, apart), wide), joined), axis, 0, size);
 }
 
-/// Refuses scales that are known to be negative or no numbers: what is quantized by them has no order.
+/// Refuses scales that are known to be negative, infinite or no numbers: what is quantized by them has no order, and
+/// sums of integers times an infinite one are others than sums of reals.
 static LogicalResult checkScales(NodeImporter &node, unsigned index) {
   std::optional<HostTensor> tensor = node.knownIfAny(index);
   if (tensor && tensor->getElementType().isF32() &&
-      llvm::any_of(tensor->as<float>(), [](float scale) { return !(scale >= 0); }))
-    return node.error("expects scales of 0 and more in input " + Twine(index));
+      llvm::any_of(tensor->as<float>(), [](float scale) { return !(scale >= 0) || std::isinf(scale); }))
+    return node.error("expects finite scales of 0 and more in input " + Twine(index));
   return success();
 }
 
