@@ -31,6 +31,8 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RESULTS = os.path.join(ROOT, "build/long")
 JOBS = str(os.cpu_count())
+# Without optimization, sources together: a third of the time to build, and assertions hold as well.
+QUICK = ["-DCMAKE_BUILD_TYPE=None", "-DCMAKE_UNITY_BUILD=ON"]
 CLANG = ["-DCMAKE_C_COMPILER=clang-22", "-DCMAKE_CXX_COMPILER=clang++-22"]
 # LLVM and MLIR are not instrumented: docs/testing.md says why each stands here.
 ASAN = {"ASAN_OPTIONS": "detect_leaks=0:detect_container_overflow=0:allow_user_poisoning=0:"
@@ -69,7 +71,7 @@ PARTS = {
                  [configure("build/asan", *CLANG, "-DCLEAVE_SANITIZE=address,undefined", "-DCLEAVE_UNITY=ON"),
                   build("build/asan"), test("build/asan", "-LE", "long|lint")], ASAN),
     "tsan": Part("the runtime with ThreadSanitizer",
-                 [configure("build/tsan", *CLANG, "-DCLEAVE_SANITIZE=thread", source="runtime"),
+                 [configure("build/tsan", *CLANG, *QUICK, "-DCLEAVE_SANITIZE=thread", source="runtime"),
                   build("build/tsan"), test("build/tsan")]),
     "gcc": Part("every source by itself with gcc, warnings being errors",
                 [configure("build/gcc", "-DCLEAVE_UNITY=OFF", "-DCMAKE_COMPILE_WARNING_AS_ERROR=ON"),
