@@ -104,7 +104,7 @@ pid_t FaultRuns::find(const MpiRun &run, unsigned rank, bool guard) {
 
 void FaultRuns::signalLater(const MpiRun &run, unsigned rank, bool guard, int signal) {
   pid_t process = find(run, rank, guard);
-  std::this_thread::sleep_for(seconds(2));
+  std::this_thread::sleep_for(seconds(2 * slowness)); // until they watch each other
   if (process != 0)
     kill(process, signal);
 }

@@ -7,6 +7,7 @@
 #define CLEAVE_TEST_RUNTIME_FAULTRUNS_H
 
 #include "MpiRun.h"
+#include "Slowness.h"
 
 #include <functional>
 #include <gtest/gtest.h>
