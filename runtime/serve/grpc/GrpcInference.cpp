@@ -107,7 +107,7 @@ Error readNumber(const inference::InferParameter &parameter, const std::string &
 class RequestReader {
 public:
   RequestReader(const BatchedPlan &plan, const inference::ModelInferRequest &message, Time arrival)
-      : builder(plan, arrival), plan(plan), message(message), isRaw(message.raw_input_contents_size() != 0) {}
+      : builder(plan, arrival), message(message), isRaw(message.raw_input_contents_size() != 0) {}
 
   Error read() {
     builder.setId(message.id());
@@ -170,7 +170,6 @@ private:
     return Error::success();
   }
 
-  const BatchedPlan &plan;
   const inference::ModelInferRequest &message;
   const bool isRaw;
 };
