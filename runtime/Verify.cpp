@@ -300,9 +300,10 @@ Error verifyPlan(const PlanContents &plan) {
     if (!plan.entries[i].isDecision())
       if (Error error = verifyOrder(plan, plan.entries[i], lasting[i]))
         return error;
-  if (Error error = verifySharing(plan, lasting))
+  // What all entries need together counts the devices of every replica.
+  if (Error error = verifyReplicas(plan))
     return error;
-  return verifyReplicas(plan);
+  return verifySharing(plan, lasting);
 }
 
 Expected<Plan> readVerifiedPlan(const std::filesystem::path &file) {
