@@ -280,11 +280,12 @@ def described_model(model):
 def measured_section(folder, _rounds):
     """Every run of truth.py's that fits, in the same model of costs, and the plan for its model, GPUs and batch."""
     settings = argparse.Namespace(source=None, limit=None, jobs=2)
-    runs = [made for made in truth.compare(truth.rows_of(truth.DEFAULT, settings), settings, folder)
+    known = truth.DEFAULT if os.path.exists(truth.DEFAULT) else None
+    runs = [made for made in truth.compare(truth.rows_of(known, settings), settings, folder)
             if "seconds" in made and made["bytes"] <= made["limit"]]
     predictor = truth.Predictor(folder)
     key = json.dumps(BLOOM)
-    runs.append({"key": key, "row": {"source": "bigscience"}, "measured": math.nan, **predictor.predict(key)})
+    runs.append({"key": key, "row": {"source": "bigscience"}, "measured": None, **predictor.predict(key)})
     tasks = {}
     for made in runs:
         tasks.setdefault(task_of(json.loads(made["key"])), []).append(made)
@@ -298,14 +299,14 @@ def measured_section(folder, _rounds):
                 missed.append(f"{described_model(sizes['model'])} on {sizes['gpus']}, batch {sizes['batch']}: "
                               f"{seconds:.4g} s, of the run {made['seconds']:.4g}")
             # Of each source and model the run with the most samples a second, and what was trained in the end.
-            rate = sizes["batch"] / made["measured"] if made["measured"] == made["measured"] else math.inf
+            rate = sizes["batch"] / made["measured"] if made["measured"] else math.inf
             name = (truth.settings_of(made["row"]["source"])["short"], described_model(sizes["model"]))
             if name not in best or rate > best[name][0]:
                 best[name] = (rate, made, task)
     rows = []
     for (source, _), (_, made, task) in best.items():
         configuration, result = json.loads(made["key"]), ours[task]
-        measured = f"{made['measured']:.4g}" if made["measured"] == made["measured"] else "-"
+        measured = f"{made['measured']:.4g}" if made["measured"] else "-"
         rows.append(f"| {source} | {described_model(configuration['model'])} | {configuration['gpus']} | "
                     f"{configuration['batch']} | {configuration['tp']} / {configuration['pp']} / {configuration['dp']}, "
                     f"{configuration['microbatches']} | {measured} | {made['seconds']:.4g} | {summary(result)} | "
