@@ -35,7 +35,10 @@ public:
               ExecutorOptions options);
   Error checkTensors(const Entry &entry, const std::vector<Port> &ports, const std::vector<HostTensor> &tensors,
                      const char *what) const;
-  std::shared_ptr<Step> start(EntryPhase phase, std::vector<HostTensor> inputs, std::vector<HostTensor> outputs);
+  /// `here`: on the calling thread, where the only queue does that.
+  std::shared_ptr<Step> start(EntryPhase phase, std::vector<HostTensor> inputs, std::vector<HostTensor> outputs,
+                              bool here = false);
+  Expected<Ticket> submit(uint32_t entry, std::vector<HostTensor> inputs, std::vector<HostTensor> outputs, bool here);
   uint64_t arenaBytes(uint32_t site, uint64_t Program::*bytes = &Program::arenaBytes) const;
   Error readPart(const EntryContext &running, const Site &site, const runtime::State &part,
                  const HostTensor &target) const;
@@ -324,7 +327,7 @@ Error Executor::State::prepare() {
 }
 
 std::shared_ptr<Step> Executor::State::start(EntryPhase phase, std::vector<HostTensor> inputs,
-                                             std::vector<HostTensor> outputs) {
+                                             std::vector<HostTensor> outputs, bool here) {
   const std::vector<Queue *> &queues = active[phase.index()];
   auto step = std::make_shared<Step>(phase, started, static_cast<unsigned>(queues.size()), lastEnd);
   ++started[phase.index()];
@@ -333,6 +336,8 @@ std::shared_ptr<Step> Executor::State::start(EntryPhase phase, std::vector<HostT
   bool isSubmitted = phase.phase == Phase::Body;
   if (isSubmitted)
     step->over = context.options.stepOver;
+  if (here && queues.size() == 1 && queues.front()->runHere(*step))
+    return step;
   for (Queue *queue : queues)
     queue->submit(step);
   if (isSubmitted && queues.empty() && step->over)
@@ -391,14 +396,29 @@ Expected<Ticket> Executor::submit(std::vector<HostTensor> inputs, std::vector<Ho
 }
 
 Expected<Ticket> Executor::submit(uint32_t index, std::vector<HostTensor> inputs, std::vector<HostTensor> outputs) {
-  const Entry &entry = this->entry(index);
-  if (Error error = state->checkTensors(entry, entry.inputs, inputs, "input"))
+  return state->submit(index, std::move(inputs), std::move(outputs), /*here=*/false);
+}
+
+Expected<StepTimes> Executor::run(uint32_t index, std::vector<HostTensor> inputs, std::vector<HostTensor> outputs) {
+  if (!state->inFlight.empty())
+    return makeError(Status::Failure, "running a step expects none in flight, got ", state->inFlight.size(),
+                     "; wait for them");
+  auto ticket = state->submit(index, std::move(inputs), std::move(outputs), /*here=*/true);
+  if (!ticket)
+    return ticket.error();
+  return wait(*ticket);
+}
+
+Expected<Ticket> Executor::State::submit(uint32_t index, std::vector<HostTensor> inputs,
+                                         std::vector<HostTensor> outputs, bool here) {
+  const Entry &entry = *context.entries[index].entry;
+  if (Error error = checkTensors(entry, entry.inputs, inputs, "input"))
     return error;
-  if (Error error = state->checkTensors(entry, entry.outputs, outputs, "output"))
+  if (Error error = checkTensors(entry, entry.outputs, outputs, "output"))
     return error;
-  std::lock_guard lock(state->mutex);
-  Ticket ticket = state->next++;
-  state->inFlight[ticket] = state->start({index, Phase::Body}, std::move(inputs), std::move(outputs));
+  std::lock_guard lock(mutex);
+  Ticket ticket = next++;
+  inFlight[ticket] = start({index, Phase::Body}, std::move(inputs), std::move(outputs), here);
   return ticket;
 }
 

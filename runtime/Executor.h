@@ -81,6 +81,8 @@ public:
   Expected<Ticket> submit(uint32_t entry, std::vector<HostTensor> inputs, std::vector<HostTensor> outputs);
   /// Waits until the step is over; the error of its first failing instruction. Wait once for each ticket.
   Expected<StepTimes> wait(Ticket ticket);
+  /// Submits a step and waits for it, while none is in flight. A step of a single device may run on the calling thread.
+  Expected<StepTimes> run(uint32_t entry, std::vector<HostTensor> inputs, std::vector<HostTensor> outputs);
   /// The first of the entries that run, or another by its place.
   const Entry &entry(uint32_t index = 0) const;
   /// One element for each device of the entries that this process runs, in the order of the plan's devices.

@@ -43,6 +43,9 @@ public:
   virtual Error record(EntryPhase phase, std::vector<Command> commands) = 0;
   /// Starts the list of the step's phase and returns at once. Steps come in the order in which they were made.
   virtual void submit(std::shared_ptr<Step> step) = 0;
+  /// Runs the list of the step's phase on the calling thread, if that computes as the queue's own would. Needs that all
+  /// steps before have ended. Whether it has run.
+  virtual bool runHere(Step & /*step*/) { return false; }
 };
 
 } // namespace cleave::runtime

@@ -18,18 +18,18 @@ static std::atomic<RunningInstruction *> latest{nullptr};
 static uint32_t ownRank = 0;
 
 RunningInstruction::RunningInstruction(const PlanDevice &device)
-    : owner(&device), entry(Logbook::own() ? Logbook::own()->take() : nullptr), texts(&textsOfDevices[&device]) {
-  current = this;
-}
+    : owner(&device), entry(Logbook::own() ? Logbook::own()->take() : nullptr), texts(&textsOfDevices[&device]) {}
 
 RunningInstruction::~RunningInstruction() {
   RunningInstruction *self = this;
   latest.compare_exchange_strong(self, nullptr);
-  current = nullptr;
   Logbook::giveBack(entry);
 }
 
 RunningInstruction *RunningInstruction::ofThread() { return current; }
+
+RunningInstruction::OfThread::OfThread(RunningInstruction &running) : before(current) { current = &running; }
+RunningInstruction::OfThread::~OfThread() { current = before; }
 
 void RunningInstruction::set(const Instruction *instruction) {
   running.store(instruction, std::memory_order_relaxed);

@@ -15,10 +15,10 @@
 
 namespace cleave::runtime {
 
-/// The instruction that a thread runs. Made on that thread, for as long as it runs instructions.
+/// The instruction that a thread runs, or a queue whose instructions run on one thread after the other.
 class RunningInstruction {
 public:
-  /// A thread of this device, to begin with.
+  /// Of this device, to begin with.
   explicit RunningInstruction(const PlanDevice &device);
   ~RunningInstruction();
   RunningInstruction(const RunningInstruction &) = delete;
@@ -33,6 +33,17 @@ public:
 
   /// That of this thread; null on other threads.
   static RunningInstruction *ofThread();
+  /// For as long as it lives, `running` says what the calling thread runs.
+  class OfThread {
+  public:
+    explicit OfThread(RunningInstruction &running);
+    ~OfThread();
+    OfThread(const OfThread &) = delete;
+    OfThread &operator=(const OfThread &) = delete;
+
+  private:
+    RunningInstruction *const before;
+  };
   const Instruction *get() const { return running.load(std::memory_order_relaxed); }
   const PlanDevice &device() const { return *owner.load(std::memory_order_relaxed); }
   const Logbook::Line *line() const { return entry; }

@@ -25,6 +25,27 @@ TEST_P(ConformanceTest, RunsPipeline) {
   }
 }
 
+// A step that its caller only waits for is one like others, and begins when none is in flight.
+TEST_P(ConformanceTest, RunsAStepForItsCaller) {
+  create(pipeline());
+  auto input = *HostTensor::allocate(executor->entry().inputs[0].type),
+       output = *HostTensor::allocate(executor->entry().outputs[0].type);
+  for (float value : {5, 6}) {
+    std::ranges::fill(input.as<float>(), value);
+    auto times = executor->run(0, {input}, {output});
+    ASSERT_TRUE(times) << times.error().text();
+    EXPECT_GE(times->end - times->begin, 5000000);
+    if (GetParam().computes) {
+      EXPECT_EQ(valuesOf(output), std::vector<float>(4, value + 1));
+    }
+    std::vector<HostTensor> outputs;
+    Ticket ticket = submit(1, outputs);
+    EXPECT_EQ(executor->run(0, {input}, {output}).error().message(),
+              "running a step expects none in flight, got 1; wait for them");
+    EXPECT_TRUE(executor->wait(ticket));
+  }
+}
+
 // The static memory plan is what is allocated. The buffers end at 80 and 144 bytes; arenas are multiples of 64.
 TEST_P(ConformanceTest, AllocatesExactlyThePlan) {
   create(pipeline());

@@ -11,6 +11,7 @@
 #include "runtime/drivers/cpu/ProcessorFeatures.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <numeric>
 
@@ -179,6 +180,30 @@ TEST(CpuDriver, SplitsLoopOverTeam) {
   ASSERT_TRUE((*executor)->wait(*(*executor)->submit({}, {output})));
   auto values = output.as<float>();
   EXPECT_EQ(std::vector<float>(values.begin(), values.end()), (std::vector<float>{4, 4, 4, 4, 3, 3, 3}));
+}
+
+size_t numThreads() {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
+}
+
+// A device of one core that it may choose needs no thread to run a step for a caller who waits. Steps that are
+// submitted have one, and their order is kept.
+TEST(CpuDriver, RunsAStepOnItsCallersThread) {
+  PlanBuilder builder;
+  constexpr int64_t length = 4;
+  uint32_t a = builder.device("a"), kernel = builder.kernel("twice", 1, length);
+  uint32_t w = builder.constant("w", length, 3), x = builder.buffer(a, "x", length), y = builder.buffer(a, "y", length);
+  builder.into(Phase::Prepare).loadParameter(a, w, x);
+  builder.into(Phase::Body).call(a, "twice", kernel, {x, y});
+  MemorySource none;
+  auto executor = Executor::create(builder.read(), "", none);
+  ASSERT_TRUE(executor) << executor.error().text();
+  size_t before = numThreads();
+  ASSERT_TRUE((*executor)->run(0, {}, {}));
+  EXPECT_EQ(numThreads(), before);
+  ASSERT_TRUE((*executor)->wait(*(*executor)->submit({}, {})));
+  EXPECT_GE(numThreads(), before + 1);
+  ASSERT_TRUE((*executor)->run(0, {}, {}));
 }
 
 // A device may ask for more cores than there are, and two devices for all of them: slower, not wrong.

@@ -12,7 +12,7 @@
 #include "runtime/drivers/cpu/ShortTurns.h"
 
 #include <cstring>
-#include <optional>
+#include <omp.h>
 
 namespace cleave::runtime {
 
@@ -67,6 +67,19 @@ void CpuQueue::submit(std::shared_ptr<Step> step) {
     thread = std::thread([this] { serve(); });
 }
 
+bool CpuQueue::runHere(Step &step) {
+  if (kind != QueueKind::Compute || context.threads != 1 || !context.cores.empty())
+    return false;
+  if (!running)
+    running.emplace(context.device());
+  RunningInstruction::OfThread ofThread(*running);
+  int threads = omp_get_max_threads();
+  omp_set_num_threads(1);
+  run(step);
+  omp_set_num_threads(threads);
+  return true;
+}
+
 void CpuQueue::serve() {
   // Transfers, too: they take the core from their own device, which waits for them, and not from one that computes.
   stayOn(context.cores);
@@ -75,7 +88,9 @@ void CpuQueue::serve() {
     team.emplace(context.threads, context.places, context.cores.empty() ? availableCores() : context.cores);
   else
     takeShortTurns();
-  RunningInstruction running(context.device());
+  if (!running)
+    running.emplace(context.device());
+  RunningInstruction::OfThread ofThread(*running);
   for (uint32_t served = 0;; ++served) {
     arrivals.wait(served + 1, spin);
     std::shared_ptr<Step> step;
@@ -88,13 +103,13 @@ void CpuQueue::serve() {
     }
     if (team)
       team->settle();
-    run(*step, running);
+    run(*step);
   }
 }
 
 uint32_t CpuQueue::base(const Step &step) const { return static_cast<uint32_t>(step.countBefore(lengths)); }
 
-void CpuQueue::run(Step &step, RunningInstruction &running) {
+void CpuQueue::run(Step &step) {
   if (context.hasSeveralQueues)
     context.endedSteps.wait(static_cast<uint32_t>(step.countBefore(context.activeQueues)), spin);
   failedAt.store(UINT32_MAX, std::memory_order_relaxed);
@@ -105,11 +120,11 @@ void CpuQueue::run(Step &step, RunningInstruction &running) {
   for (const Task &task : lists[step.phase.index()]) {
     ++value;
     if (!task.command.waits.empty())
-      running.set(nullptr);
+      running->set(nullptr);
     for (const TimelinePoint &point : task.command.waits)
       if (Error carried = static_cast<CpuQueue *>(point.queue)->await(step, point.value, spin); carried && !error)
         error = carried;
-    running.set(task.command.instruction);
+    running->set(task.command.instruction);
     int64_t begin = isRecorded ? now() : 0;
     if (task.fault && !error) [[unlikely]]
       error = own(task, task.fault->meet(step.number)).atNode(task.command.instruction->node);
@@ -125,7 +140,7 @@ void CpuQueue::run(Step &step, RunningInstruction &running) {
     if (task.command.signals)
       timeline.signal(start + value);
   }
-  running.set(nullptr);
+  running->set(nullptr);
   times.end = now();
   if (context.hasSeveralQueues)
     context.endedSteps.increment();

@@ -14,6 +14,7 @@
 #include "runtime/watch/Fault.h"
 
 #include <deque>
+#include <optional>
 #include <thread>
 
 namespace cleave::runtime {
@@ -46,6 +47,8 @@ public:
   ~CpuQueue() override;
   Error record(EntryPhase phase, std::vector<Command> commands) override;
   void submit(std::shared_ptr<Step> step) override;
+  /// Where the queue has one thread and that no core of its own: waking it would only wait for a core.
+  bool runHere(Step &step) override;
 
 private:
   /// A command as the thread runs it.
@@ -59,7 +62,7 @@ private:
   using List = std::vector<Task>;
 
   void serve();
-  void run(Step &step, RunningInstruction &running);
+  void run(Step &step);
   /// Waits for a value of the step that runs; the error that the value carries.
   Error await(const Step &step, uint32_t value, std::chrono::nanoseconds spin) const;
   Error execute(const Task &task, Step &step, const Error &poison) const;
@@ -89,6 +92,8 @@ private:
   bool stopping = false;
   Timeline arrivals;
   std::thread thread;
+  /// Made for the first step.
+  std::optional<RunningInstruction> running;
 };
 
 } // namespace cleave::runtime

@@ -76,6 +76,7 @@ void CudaIssuer::chooseGpu() const {
 
 void CudaIssuer::serve() {
   RunningInstruction activity(shared.plan->devices.front());
+  RunningInstruction::OfThread ofThread(activity);
   chooseGpu();
   for (;;) {
     std::shared_ptr<Step> step;
@@ -98,6 +99,7 @@ void CudaIssuer::serve() {
 
 void CudaIssuer::finishSteps() {
   RunningInstruction activity(shared.plan->devices.front());
+  RunningInstruction::OfThread ofThread(activity);
   chooseGpu();
   for (;;) {
     Flight *flight = nullptr;

@@ -118,10 +118,7 @@ Error LocalReplica::runEntry(uint32_t entry, const ParameterTensors *version) {
   size_t next = 0;
   for (const Port &port : executor->entry(entry).inputs)
     inputs.push_back(port.parameter ? version->at(*port.parameter) : batch.inputs()[next++]);
-  auto ticket = executor->submit(entry, std::move(inputs), outputs[entry]);
-  if (!ticket)
-    return ticket.error();
-  return executor->wait(*ticket).error();
+  return executor->run(entry, std::move(inputs), outputs[entry]).error();
 }
 
 Expected<StepOutcome> LocalReplica::step(std::span<const uint64_t> samples, const ParameterTensors *version) {

@@ -196,10 +196,7 @@ Error VersionKeeper::apply(std::span<const Given> gifts) {
     return next.error();
   for (const Port &port : applied.outputs)
     outputs.push_back((*next)->at(*port.parameter));
-  auto ticket = executor.submit(entry, std::move(inputs), std::move(outputs));
-  if (!ticket)
-    return ticket.error();
-  if (auto times = executor.wait(*ticket); !times)
+  if (auto times = executor.run(entry, std::move(inputs), std::move(outputs)); !times)
     return times.error();
   newest = std::move(*next);
   ++number;
