@@ -16,11 +16,12 @@ using namespace mlir;
 
 namespace cleave {
 
-/// The value of a parameter, which steps may write, perhaps under another shape.
-static bool isParameter(Value value) {
+/// The value of a parameter, which steps may write, or of an input, as a version of a parameter is; perhaps under
+/// another shape.
+static bool comesFromOutside(Value value) {
   while (auto reshape = value.getDefiningOp<dfg::ReshapeOp>())
     value = reshape.getInput();
-  return isa_and_nonnull<dfg::ReadOp, dist::ShardOfOp>(value.getDefiningOp());
+  return isa<BlockArgument>(value) || isa<dfg::ReadOp, dist::ShardOfOp>(value.getDefiningOp());
 }
 
 /// Shapes from the right: a value that broadcasts to `shown` has leading ones.
@@ -57,11 +58,11 @@ static OpOperand *onlyReader(Value value, bool throughReshapes) {
   return nullptr;
 }
 
-/// Whether a value follows from one before `op`, or from a parameter, alone: nothing is waited for that the operator
+/// Whether a value follows from one before `op`, or from outside, alone: nothing is waited for that the operator
 /// does not wait for.
 static bool isReadyBefore(Value value, Operation *op) {
   for (Operation *made = value.getDefiningOp(); made && !made->isBeforeInBlock(op); made = value.getDefiningOp()) {
-    if (isParameter(value))
+    if (comesFromOutside(value))
       return true;
     if (made->getNumOperands() != 1 || !isa<LowerInterface>(made))
       return false;
@@ -105,9 +106,9 @@ SmallVector<Epilogue> epiloguesBehind(Operation *op, const LibraryCall &call, Co
     if (!epilogue)
       break;
     if (epilogue->other) {
-      // What was not walked yet has no layout yet; parameters do not depend on the walk.
+      // What was not walked yet has no layout yet; what comes from outside does not depend on the walk.
       Operation *definition = epilogue->other.getDefiningOp();
-      bool isKnown = constants.contains(epilogue->other) || isParameter(epilogue->other);
+      bool isKnown = constants.contains(epilogue->other) || comesFromOutside(epilogue->other);
       if (definition && !definition->isBeforeInBlock(op) && !isKnown &&
           (choosesLayouts || !isReadyBefore(epilogue->other, op)))
         break;

@@ -48,6 +48,22 @@ dist.program @second() -> tensor<1x16x8x8xf32> attributes {mesh = @d1} {
   dist.return %2 : tensor<1x16x8x8xf32>
 }
 
+// What comes in does not depend on what the library chooses: parameters as inputs, as a replica gets their versions, are
+// the same arguments.
+// CHECK-LABEL: dist.program @version
+// CHECK: plan.launch @[[CONV]](%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}})
+// CHECK-NOT: dfg.add
+// CHECK-NOT: dfg.relu
+// CHECK: dist.send
+dist.program @version(%x: tensor<1x16x8x8xf32>, %w: tensor<16x16x3x3xf32>, %b: tensor<16xf32>) attributes {mesh = @d0} {
+  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : (tensor<1x16x8x8xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x8x8xf32>
+  %c = dfg.reshape %b : (tensor<16xf32>) -> tensor<16x1x1xf32>
+  %1 = dfg.add %0, %c : (tensor<1x16x8x8xf32>, tensor<16x1x1xf32>) -> tensor<1x16x8x8xf32>
+  %2 = dfg.relu %1 : (tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32>
+  dist.send %2 to @d1 channel 2 : tensor<1x16x8x8xf32>
+  dist.return
+}
+
 // A matrix that lies transposed is viewed, not moved, unless the library asks for another layout.
 // CHECK-LABEL: dist.program @dense
 // CHECK: plan.view %{{.*}} : tensor<10x64xf32> -> tensor<64x10xf32, #plan.layout<"ba"
