@@ -149,8 +149,8 @@ static std::vector<TargetOption> makeRows() {
       {"clip-norm", &Options::clipNorm, "scale gradients down to this norm of all together; 0: never"},
       {"batch-norm",
        &Options::batchNorm,
-       "of what batch normalization takes its statistics in training: each device's part of a microbatch, the "
-       "whole microbatch (synchronized), or no batch but the running ones",
+       "of what batch normalization takes its statistics in training: each device's part of a microbatch (the whole, "
+       "where parts are unequal), the whole microbatch (synchronized), or no batch but the running ones",
        "",
        {"device", "synchronized", "running"},
        {},

@@ -73,7 +73,6 @@ private:
     dist::PlaceAttr place = dist::getPlace(&op);
     row.name = name;
     row.kind = dfg::getNodeKind(op.getLoc());
-    row.mesh = place.getMesh().getValue();
     OpCost cost;
     if (auto costed = dyn_cast<CostInterface>(op))
       cost = costed.getCost();
@@ -85,6 +84,7 @@ private:
     std::string split = describeSplit(op, place, ways);
     if (isFirst || cost.flops > most->second) {
       most->second = cost.flops;
+      row.mesh = place.getMesh().getValue();
       row.decidedBy = place.getBy().getValue();
       row.split = split;
       row.ways = ways;

@@ -21,9 +21,9 @@ using InstructionSeconds = std::vector<std::vector<double>>;
 /// One node of the model; several `dfg` operators may make it up. Sizes are bytes.
 struct OperatorRow {
   std::string name, kind;
-  std::string mesh; ///< the symbol of its dist.mesh
-  /// Of its operator with most work: "batch/data 2, out_channel/model 4" or "", and who decided it.
-  std::string split, decidedBy;
+  /// Of its operator with most work: the symbol of its dist.mesh, "batch/data 2, out_channel/model 4" or "", and who
+  /// decided it.
+  std::string mesh, split, decidedBy;
   /// Of a graph without programs, about which decisions are all that there is: of each of its operators.
   std::vector<std::string> splits;
   uint32_t ways = 1;                   ///< the parts that this split makes

@@ -56,12 +56,18 @@ private:
     return groups.emplace_back(index < options.groups.size() ? options.groups[index] : partsOfBatch(norm));
   }
 
-  /// Into how many parts the devices of the operator's mesh cut the samples; its layouts are known.
+  /// Into how many parts the devices of the operator's mesh cut the samples; its layouts are known. Unequal parts are no
+  /// groups of equal size: one, whose sums are then joined.
   int64_t partsOfBatch(dfg::BatchNormOp norm) {
-    const dist::MeshShape &mesh = places.shapeOf(dist::getPlace(norm).getMesh());
+    FlatSymbolRefAttr place = dist::getPlace(norm).getMesh();
+    const dist::MeshShape &mesh = places.shapeOf(place);
+    StringAttr unequal = SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(norm, place).getShares().first;
     int64_t parts = 1;
-    for (const dist::Part &part : places.find(norm.getInput())->dims.front())
+    for (const dist::Part &part : places.find(norm.getInput())->dims.front()) {
+      if (unequal && llvm::is_contained(part.axes, unequal))
+        return 1;
       parts *= mesh.ways(part.axes);
+    }
     return parts;
   }
 

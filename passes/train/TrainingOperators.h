@@ -13,7 +13,7 @@ namespace cleave {
 
 /// Of what batch normalization takes its statistics in training.
 enum class BatchStatistics {
-  Device,       ///< Of each device's part of a microbatch: nothing is communicated.
+  Device,       ///< Of each device's part of a microbatch, where these are equal: nothing is communicated.
   Synchronized, ///< Of the whole microbatch.
   Running       ///< None: the running statistics, which stay as they are.
 };

@@ -290,6 +290,37 @@ ON_CORES = [
 ]
 
 
+def proportions(folder):
+    """Two devices, one two or three times as fast as the other: a step, as simulated, takes at most 1.1 times
+    what it would if the model's work could be divided at will."""
+    models = {"gpt": ["--layers", "4", "--hidden", "512", "--heads", "8", "--sequence", "128", "--batch", "24"],
+              "mlp": ["--layers", "4", "--hidden", "1024", "--batch", "256"],
+              "resnet50": ["--image-size", "64", "--batch", "48"], "lstm": ["--batch", "96"],
+              "unet": ["--image-size", "128", "--batch", "24"]}
+
+    def machine(devices):
+        path = os.path.join(folder, "-".join(map(str, devices)) + ".yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("device_kinds:\n")
+            for rate in devices:
+                file.write(f"  rate{rate}: {{ bandwidth: {50 * rate} GB/s, peak: {{ f32: {200 * rate} GFLOP/s }} }}\n")
+            kinds = ", ".join(f"{{ kind: rate{rate}, count: 1 }}" for rate in devices)
+            file.write(f"hosts:\n  - devices: [ {kinds} ]\n"
+                       "    links: [ { between: devices, bandwidth: 20 GB/s, latency: 5 us } ]\n")
+        return path
+
+    for name, sizes in models.items():
+        model = zoo(folder, name, *sizes)
+        for flags in ([], ["--train", "--loss", "cross-entropy"]):
+            alone = step_seconds(plan(model, machine([1]), *flags))
+            for faster in (2, 3):
+                together = step_seconds(plan(model, machine([faster, 1]), *flags))
+                ideal = 1 / (1 / alone + 1 / step_seconds(plan(model, machine([faster]), *flags)))
+                subject = f"{name} {' '.join(flags[:1])}, {faster} : 1"
+                check(together <= 1.1 * ideal, subject, f"takes {together} s, {together / ideal:.3f} of an ideal share's")
+                print(f"{subject}: {together / ideal:.3f} of an ideal share's time")
+
+
 def cores_file(folder, devices, each, shared, driver="null"):
     """A machine of one host with `devices` of `each` cores: their own, or those of a host that has as many as `shared`
     says. Rates are the guesses for a core. Unlike `host:N` it is the same machine on every computer."""
@@ -596,6 +627,7 @@ def all_machines(folder):
 
 
 PARTS = {"quality": quality, "sequences": sequences, "krizhevsky": krizhevsky, "two-levels": two_levels, "alpa": alpa, "limits": limits,
+         "proportions": proportions,
          "shared-cores": shared_cores, "numeric": numeric, "numeric-training": numeric_training,
          "numeric-schedules": numeric_schedules, "numeric-pins": numeric_pins,
          "machines": machines, "all-machines": all_machines}

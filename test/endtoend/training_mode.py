@@ -21,9 +21,11 @@ except ImportError as missing:
 
 BATCH, STEPS, RATE = 12, 6, 0.1
 
-# Statistics of the whole batch do not depend on the division; the order in which samples are drawn does not matter.
+# Statistics of the whole batch, which they are of where not each of several devices has an equal part, do not depend on the
+# division; the order in which samples are drawn does not matter.
 PLANS = {"one device": ["--machine", "host:1x1", "--strategy", "single"],
-         "by batch": ["--machine", "host:2x1", "--strategy", "data", "--degrees", "data=2"],
+         "by batch": ["--machine", "host:2x1", "--strategy", "data", "--degrees", "data=2", "--batch-norm",
+                     "synchronized"],
          "by batch in shares": ["--machine", "host:2x1", "--strategy", "data", "--degrees", "data=2:1"],
          "by layers in parts": ["--machine", "host:2x1", "--strategy", "tensor", "--degrees", "model=2"]}
 
@@ -180,8 +182,7 @@ def compare_network(folder, layers, samples, opset, symbolic=False, plans=None):
     model.load_state_dict(exported_values(path), strict=False)
     losses, values = torch_steps(model, x, labels)
     for name, flags in (plans or PLANS).items():
-        result, got, after = cleave_steps(folder, path,
-                                          [*flags, "--batch-norm", "synchronized", "--batch", str(BATCH)])
+        result, got, after = cleave_steps(folder, path, [*flags, "--batch", str(BATCH)])
         if result.code != DONE:
             yield name, result.errors
             continue
@@ -194,10 +195,10 @@ def compare_network(folder, layers, samples, opset, symbolic=False, plans=None):
 
 def compare_masks(folder):
     path, _, _ = export(folder, plain, 0.5)
-    runs = {name: cleave_steps(folder, path, [*flags, "--batch-norm", "synchronized", "--seed", "1"])
+    runs = {name: cleave_steps(folder, path, [*flags, "--seed", "1"])
             for name, flags in PLANS.items()}
     # Masks that are computed again, and those of later microbatches, are those of the first forward pass.
-    parts = ["--batch-norm", "synchronized", "--seed", "1", "--microbatches", "3", "--recompute"]
+    parts = ["--seed", "1", "--microbatches", "3", "--recompute"]
     for name, flags in PLANS.items():
         for kept in ("none", "selective", "full"):
             runs[f"{name}, 3 microbatches, recompute {kept}"] = cleave_steps(folder, path, [*flags, *parts, kept])

@@ -17,8 +17,8 @@ namespace {
 
 /// A batch normalization and a dropout on a mesh of "data" by "model". "data" cuts the samples, "model" the channels
 /// where it is said to.
-OwningOpRef<ModuleOp> placedGraph(MLIRContext &context, bool cutsChannels = false) {
-  std::string text = "dist.mesh @grid <[\"data\" = 2, \"model\" = 2], devices = [0, 1, 2, 3]>\n";
+OwningOpRef<ModuleOp> placedGraph(MLIRContext &context, bool cutsChannels = false, const std::string &data = "2") {
+  std::string text = "dist.mesh @grid <[\"data\" = " + data + ", \"model\" = 2], devices = [0, 1, 2, 3]>\n";
   for (StringRef name : {"scale", "bias", "mean", "variance"})
     text += ("dfg.parameter @" + name + " : tensor<4xf32> = #dfg.fill<value = 1.0 : f64>\n").str();
   text += "dfg.graph @main(%x: tensor<8x4x3xf32>) -> tensor<8x4x3xf32> {\n";
@@ -87,6 +87,17 @@ TEST(TrainingOperators, TakeStatisticsOfTheBatchWhereAskedTo) {
   graphOf(*module).walk(
       [](dfg::ReshapeOp reshape) { EXPECT_LT(cast<RankedTensorType>(reshape.getType()).getRank(), 4); });
   expectSame(*module);
+}
+
+// Groups are of equal size, and parts may not be: there is one group, as where it is asked for.
+TEST(TrainingOperators, TakeStatisticsOfTheBatchWherePartsAreUnequal) {
+  auto context = createTestContext();
+  OwningOpRef<ModuleOp> module = placedGraph(*context, /*cutsChannels=*/false, "[3, 1]"), all = placedGraph(*context);
+  std::vector<int64_t> groups;
+  ASSERT_TRUE(succeeded(replaceTrainingOperators(graphOf(*module), {}, &groups)));
+  EXPECT_EQ(groups, std::vector<int64_t>{1});
+  ASSERT_TRUE(succeeded(replaceTrainingOperators(graphOf(*all), {BatchStatistics::Synchronized})));
+  EXPECT_EQ(llvm::range_size(graphOf(*module).getBody().front()), llvm::range_size(graphOf(*all).getBody().front()));
 }
 
 // What was found of one plan can be asked of another: four parts of the batch, on whatever devices there are.
