@@ -14,6 +14,7 @@
 #include "passes/distribute/SharesExpander.h"
 #include "passes/graph/Passes.h"
 #include "passes/import/SamplePositions.h"
+#include "passes/planner/search/Keeping.h"
 #include "passes/train/Dropout.h"
 #include "passes/train/Evaluation.h"
 #include "passes/train/Loss.h"
@@ -269,11 +270,13 @@ Error ModelCompiler::takeStageOptions() {
   if (auto schedule = pipeline::findSchedule(found.schedule))
     training.schedule = *schedule;
   for (auto [stage, mesh] : llvm::zip(found.stages, (*report)->stageMeshes)) {
-    auto kept = findKept(stage.recompute);
-    if (!kept)
+    auto segments = search::parseRecompute(stage.recompute);
+    if (!segments)
       return makeError(Status::Rejected, "the module's attribute ", reportAttrName.str(),
                        " has a stage that recomputes \"", stage.recompute, "\"");
-    training.byMesh[mesh] = {*kept, stage.zero};
+    // Where segments differ, their operators say what they do.
+    auto ofAll = segments->size() == 1 ? findKept(stage.recompute) : std::nullopt;
+    training.byMesh[mesh] = {ofAll.value_or(KeptActivations::All), stage.zero};
   }
   return Error::success();
 }

@@ -39,7 +39,7 @@ struct MeshSpec {
   /// Whether the search cuts along an axis only what the degree of its name cuts (Degrees.h).
   bool axesAreDegrees = false;
   /// What a stage on the mesh keeps in training, as far as somebody fixed it.
-  search::FixedKeeping keeping = {};
+  search::StageKeeping keeping = {};
 
   /// A device by itself.
   static MeshSpec ofDevice(unsigned device) { return {"d" + std::to_string(device), {device}, {}, false, {}}; }

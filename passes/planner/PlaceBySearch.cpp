@@ -62,13 +62,13 @@ void splitBySearch(GraphSplits &splits, const search::SearchGraph &graph, const 
 
 void markRecomputed(const search::SearchGraph &graph, const search::FoundPlan &plan) {
   for (const search::FoundStage &stage : plan.stages) {
-    if (stage.recompute == search::Recompute::None)
+    if (llvm::all_of(stage.recompute, [](search::Recompute own) { return own == search::Recompute::None; }))
       continue;
     unsigned position = stage.first;
-    for (auto [number, end] : llvm::enumerate(stage.segmentEnds))
-      for (; position != end; ++position) {
+    for (auto [number, segment] : llvm::enumerate(llvm::zip_equal(stage.segmentEnds, stage.recompute)))
+      for (auto [end, recompute] = segment; position != end; ++position) {
         Operation *op = graph.operators[plan.operatorAt(position)].op;
-        auto what = StringAttr::get(op->getContext(), recomputeName(stage.recompute));
+        auto what = StringAttr::get(op->getContext(), recomputeName(recompute));
         op->setAttr(dist::recomputeAttrName, dist::RecomputeAttr::get(op->getContext(), number, what));
       }
   }
@@ -165,7 +165,7 @@ PlanReport reportOf(const search::SearchGraph &graph, const search::FoundPlan &p
     made.perStep = stage.perStep;
     made.inFlight = static_cast<uint32_t>(std::lround(stage.inFlight * plan.chunks));
     made.memory = {stage.parameters, stage.gradients, stage.optimizer, stage.activations, stage.transient};
-    made.recompute = recomputeName(stage.recompute);
+    made.recompute = recomputeText(stage.recompute);
     made.zero = stage.zero;
     report.stageMeshes.push_back(mesh.name);
   }

@@ -174,14 +174,18 @@ static Error parseAxes(const YamlValue &axes, StringRef subject, MeshSpec &mesh)
 }
 
 /// What a stage on a mesh keeps: "recompute" and "zero" as the options of these names.
-static Error parseKeeping(const YamlValue &mesh, StringRef subject, search::FixedKeeping &keeping) {
+static Error parseKeeping(const YamlValue &mesh, StringRef subject, search::StageKeeping &keeping) {
   auto textOf = [](const YamlValue &value) {
     return value.kind == YamlValue::Kind::Text ? ", got \"" + value.text + "\"" : std::string();
   };
   if (const YamlValue *value = mesh.find("recompute")) {
-    keeping.recompute = search::findRecompute(value->text);
-    if (!keeping.recompute)
-      return value->error(subject + " expects none, selective or full as \"recompute\"" + textOf(*value));
+    auto segments = value->kind == YamlValue::Kind::Text ? search::parseRecompute(value->text) : std::nullopt;
+    if (!segments)
+      return value->error(subject +
+                          " expects none, selective or full as \"recompute\", or how many segments do each, "
+                          "as in \"11 full, 17 none\"" +
+                          textOf(*value));
+    keeping.fix(std::move(*segments));
   }
   if (const YamlValue *value = mesh.find("zero")) {
     unsigned zero = 0;

@@ -28,7 +28,8 @@ static Expected<Decision> decisionOf(const runtime::Plan &plan, const runtime::E
     made.mesh = {mesh.name, {mesh.devices.begin(), mesh.devices.end()}, {}};
     for (const auto &axis : mesh.axes)
       made.mesh.axes.push_back({axis.name, axis.size});
-    made.mesh.keeping = {search::findRecompute(stage.recompute).value_or(search::Recompute::None), stage.zero};
+    made.mesh.keeping.fix(search::parseRecompute(stage.recompute).value_or(std::vector{search::Recompute::None}));
+    made.mesh.keeping.zero = stage.zero;
   }
   for (const runtime::Operator &op : entry.operators)
     decision.nodes[op.name] = {op.stage, op.splits, op.keys && op.keys->ring};

@@ -24,6 +24,9 @@ enum class Detail {
 /// considered. Lines of at most 100 columns.
 void explainAsText(llvm::raw_ostream &out, const PlanSummary &summary, Detail detail = Detail::Folded);
 
+/// What a stage computes again: "11 full, 17 none", wherever in the stage these segments are.
+std::string recomputeCell(const runtime::PlanStage &stage);
+
 /// Parts of it, which print nothing where the plan says nothing about them. What is expected of a step:
 void explainPrediction(llvm::raw_ostream &out, const PlanSummary &summary);
 /// The decision, where one placed every operator:

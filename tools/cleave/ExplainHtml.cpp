@@ -182,7 +182,7 @@ private:
       json.attribute("send", stage.send);
       json.attribute("step", stage.perStep);
       json.attribute("inFlight", static_cast<double>(stage.inFlight) / summary.prediction()->chunks);
-      json.attribute("recompute", text(stage.recompute));
+      json.attribute("recompute", text(recomputeCell(stage)));
       json.attribute("zero", stage.zero);
       const runtime::MemoryUse &memory = stage.memory;
       if (memory.total() > 0)

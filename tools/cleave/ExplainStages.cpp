@@ -4,6 +4,7 @@
 
 #include "compiler/Figures.h"
 #include "compiler/PlanMachine.h"
+#include "passes/planner/search/Keeping.h"
 #include "tools/cleave/EqualRows.h"
 #include "tools/cleave/Explain.h"
 #include "tools/cleave/ScheduleNames.h"
@@ -104,6 +105,11 @@ static void printStageTable(raw_ostream &out, const PlanSummary &summary, Detail
   out << moreText(rows.size() - shown);
 }
 
+std::string recomputeCell(const PlanStage &stage) {
+  auto bySegment = search::parseRecompute(stage.recompute);
+  return bySegment ? search::recomputeCounts(*bySegment) : stage.recompute;
+}
+
 static void printTimes(raw_ostream &out, const PlanSummary &summary, Detail detail) {
   const Prediction &prediction = *summary.prediction();
   std::vector<uint32_t> counts = operatorCounts(summary, prediction);
@@ -120,7 +126,7 @@ static void printTimes(raw_ostream &out, const PlanSummary &summary, Detail deta
       cells.insert(cells.end(), {shortMilliseconds(stage.backwardInput), shortMilliseconds(stage.backwardWeight)});
     cells.insert(cells.end(), {shortMilliseconds(stage.send), shortMilliseconds(stage.perStep)});
     if (prediction.training)
-      cells.insert(cells.end(), {inFlightText(prediction, stage), stage.recompute, std::to_string(stage.zero)});
+      cells.insert(cells.end(), {inFlightText(prediction, stage), recomputeCell(stage), std::to_string(stage.zero)});
     return cells;
   });
 }

@@ -4,9 +4,16 @@
 
 #include "passes/planner/search/Intervals.h"
 
+#include "passes/planner/search/Recomputing.h"
 #include "passes/planner/solver/MinSum.h"
 
 namespace cleave::search {
+
+void IntervalSums::addPiece(const Sums &piece, double entryBytes) {
+  checkpoints += entryBytes;
+  largestPiece = std::max(largestPiece, piece.saved);
+  largestRest = std::max(largestRest, piece.saved - piece.savedProducts);
+}
 
 /// A piece in a setting.
 struct Intervals::Table {
@@ -34,6 +41,16 @@ struct Intervals::Table {
     Weights weights;
     std::optional<solver::Elimination> elimination;
     std::map<std::pair<unsigned, unsigned>, Sums> sums;
+    /// Where the piece may get activations in any way: by entry of the values the least ones of all ways, and whose.
+    std::array<Solved *, std::size(everyRecompute)> ways = {};
+    std::vector<double> leastOfWays;
+    std::vector<Recompute> bestWays;
+
+    bool hasWays() const { return ways.front() != nullptr; }
+    /// By states at the entry and, varying faster, at the exit; null where there are no choices.
+    const std::vector<double> *values() const {
+      return hasWays() ? &leastOfWays : elimination ? &elimination->values() : nullptr;
+    }
   };
   Solved &solve(const Weights &weights) {
     for (auto &known : solved)
@@ -41,6 +58,10 @@ struct Intervals::Table {
         return *known;
     Solved &made = *solved.emplace_back(std::make_unique<Solved>());
     made.weights = weights;
+    if (weights.byPiece) {
+      solveWays(made);
+      return made;
+    }
     if (hasPlan()) {
       made.elimination = plan->run(secondsUnder(weights));
       return made;
@@ -48,6 +69,24 @@ struct Intervals::Table {
     // Without the choices that are worse in everything it may be small enough.
     made.elimination = solver::Elimination::run(weighted(weights), kept, {});
     return made;
+  }
+
+  /// Each way to get activations by itself, and the best of them.
+  void solveWays(Solved &made) {
+    made.leastOfWays.assign(static_cast<size_t>(entries) * exits, solver::forbidden);
+    made.bestWays.assign(made.leastOfWays.size(), Recompute::None);
+    for (Recompute way : everyRecompute) {
+      Weights weights = made.weights;
+      weights.byPiece = false;
+      weights.relaxed->recompute = way;
+      Solved &own = solve(weights);
+      made.ways[static_cast<size_t>(way)] = &own;
+      for (size_t entry = 0; own.values() && entry != made.leastOfWays.size(); ++entry)
+        if ((*own.values())[entry] < made.leastOfWays[entry]) {
+          made.leastOfWays[entry] = (*own.values())[entry];
+          made.bestWays[entry] = way;
+        }
+    }
   }
 
   /// By variable of the piece and choice: its seconds with all that weights count, memory included.
@@ -151,8 +190,26 @@ struct Intervals::Table {
   }
 
   std::vector<unsigned> choicesAt(const Weights &weights, unsigned entry, unsigned exit) {
-    return solve(weights).elimination->choicesAt(keptChoices(entry, exit));
+    Solved &solved = solve(weights);
+    if (solved.hasWays())
+      return choicesAt(solved.ways[static_cast<size_t>(wayAt(solved, entry, exit))]->weights, entry, exit);
+    return solved.elimination->choicesAt(keptChoices(entry, exit));
   }
+
+  /// How the piece gets activations where it may do so in any way.
+  Recompute wayAt(const Solved &solved, unsigned entry, unsigned exit) const {
+    return solved.bestWays[static_cast<size_t>(entry) * exits + exit];
+  }
+
+  /// What the best choices amount to.
+  const Sums &sumsAt(Solved &solved, unsigned entry, unsigned exit) {
+    auto [own, isNew] = solved.sums.try_emplace({entry, exit});
+    if (isNew)
+      own->second = piece->sumsOf(choicesAt(solved.weights, entry, exit));
+    return own->second;
+  }
+
+  double entryBytesAt(unsigned entry) const { return piece->entryBytes.empty() ? 0 : piece->entryBytes[entry]; }
 
   std::vector<unsigned> keptChoices(unsigned entry, unsigned exit) const {
     std::vector<unsigned> choices;
@@ -312,8 +369,8 @@ Intervals::Products &Intervals::productsOf(unsigned node, unsigned objective) {
   const Table::Solved &solved = table.solve(weights);
   Products made;
   made.values.assign(table.exits, solver::forbidden);
-  for (unsigned entry = 0; solved.elimination && entry != table.entries; ++entry) {
-    const double *row = solved.elimination->values().data() + static_cast<size_t>(entry) * table.exits;
+  for (unsigned entry = 0; solved.values() && entry != table.entries; ++entry) {
+    const double *row = solved.values()->data() + static_cast<size_t>(entry) * table.exits;
     solver::lowerToSum(made.values.data(), before[entry], &row, 1, table.exits);
   }
   for (unsigned exit = 0; exit != table.exits; ++exit)
@@ -327,13 +384,21 @@ unsigned Intervals::entryOf(unsigned node, unsigned exit, unsigned objective) {
   auto [setting, weights] = objectives[objective];
   Table &table = tableOf(nodes[node].piece, setting);
   const std::vector<double> &before = valuesBefore(node, objective);
-  const std::vector<double> &values = table.solve(weights).elimination->values();
+  const std::vector<double> &values = *table.solve(weights).values();
   unsigned best = 0;
   for (unsigned entry = 1; entry != table.entries; ++entry)
     if (before[entry] + values[static_cast<size_t>(entry) * table.exits + exit] <
         before[best] + values[static_cast<size_t>(best) * table.exits + exit])
       best = entry;
   return best;
+}
+
+/// A piece by itself.
+static IntervalSums alone(const Sums &piece, double entryBytes) {
+  IntervalSums sums;
+  static_cast<Sums &>(sums) = piece;
+  sums.addPiece(piece, entryBytes);
+  return sums;
 }
 
 const IntervalSums &Intervals::sumsAt(unsigned node, unsigned exit, unsigned objective) {
@@ -348,14 +413,12 @@ const IntervalSums &Intervals::sumsAt(unsigned node, unsigned exit, unsigned obj
     to.backward = to.backwardExchange = table.entrySeconds[entry];
   else
     to = sumsAt(nodes[node].parent, entry, objective);
-  auto [own, isNewOwn] = table.solve(weights).sums.try_emplace({entry, exit});
-  if (isNewOwn)
-    own->second = table.piece->sumsOf(table.choicesAt(weights, entry, exit));
-  to.add(own->second);
-  if (!table.piece->entryBytes.empty())
-    to.checkpoints += table.piece->entryBytes[entry];
-  to.largestPiece = std::max(to.largestPiece, own->second.saved);
-  to.largestRest = std::max(to.largestRest, own->second.saved - own->second.savedProducts);
+  Table::Solved &solved = table.solve(weights);
+  IntervalSums own = alone(table.sumsAt(solved, entry, exit), table.entryBytesAt(entry));
+  to.add(own);
+  to.addPiece(own, own.checkpoints);
+  if (solved.hasWays())
+    to.keptByPiece += keptBytes(own, table.wayAt(solved, entry, exit), weights.checkpoints);
   return to;
 }
 
@@ -371,6 +434,7 @@ double Intervals::least(unsigned first, unsigned last, unsigned setting, const W
 }
 
 unsigned Intervals::addBundle(unsigned setting, const Bundle &bundle) {
+  assert(llvm::none_of(bundle, [](const Weights &weights) { return weights.byPiece; }) && "bundles have no ways");
   bundles.push_back({setting, bundle, {}, {}});
   return bundles.size() - 1;
 }
@@ -440,8 +504,8 @@ double Intervals::leastTransient(unsigned first, unsigned last, unsigned setting
 double Intervals::leastInside(unsigned layer, unsigned setting, const Weights &weights) {
   if (!isSingle(layer))
     return 0;
-  const auto &elimination = tableOf(pieceOf(layer, layer + 1), setting).solve(weights).elimination;
-  return elimination ? *llvm::min_element(elimination->values()) : solver::forbidden;
+  const std::vector<double> *values = tableOf(pieceOf(layer, layer + 1), setting).solve(weights).values();
+  return values ? *llvm::min_element(*values) : solver::forbidden;
 }
 
 std::vector<Intervals::Step> Intervals::stepsOf(unsigned first, unsigned last, unsigned setting,
@@ -464,6 +528,16 @@ std::vector<const Piece *> Intervals::piecesOf(unsigned first, unsigned last, un
     pieces.push_back(tableOf(nodes[node].piece, setting).piece.get());
   std::reverse(pieces.begin(), pieces.end());
   return pieces;
+}
+
+std::vector<IntervalSums> Intervals::sumsByPiece(unsigned first, unsigned last, unsigned setting,
+                                                 const Weights &weights) {
+  std::vector<IntervalSums> sums;
+  std::vector<Step> steps = stepsOf(first, last, setting, weights);
+  for (const Step &step : llvm::reverse(steps))
+    sums.push_back(alone(step.table->sumsAt(step.table->solve(weights), step.entry, step.exit),
+                         step.table->entryBytesAt(step.entry)));
+  return sums;
 }
 
 std::vector<std::vector<unsigned>> Intervals::choicesOf(unsigned first, unsigned last, unsigned setting,

@@ -39,6 +39,9 @@ struct Weights {
   bool checkpoints = false;
   /// Keys and values of attention that can go around do so, whatever time it takes.
   bool ringsOnly = false;
+  /// Where keeping is relaxed, and how activations are got is open: each piece does it in one way for all its
+  /// operators, the best one for it, instead of each operator for itself. Not for bundles.
+  bool byPiece = false;
   bool operator==(const Weights &) const = default;
 };
 
@@ -47,6 +50,10 @@ struct IntervalSums : Sums {
   double checkpoints = 0;  ///< Bytes of the tensors at the beginnings of its pieces.
   double largestPiece = 0; ///< Bytes that the piece which saves most saves.
   double largestRest = 0;  ///< Of pieces, the most that one saves that is no result of a contraction.
+  double keptByPiece = 0;  ///< Under Weights::byPiece: what a microbatch keeps as its pieces get activations.
+
+  /// Adds what is no sum over operators. `entryBytes`: of the tensor with which the piece begins.
+  void addPiece(const Sums &piece, double entryBytes);
 };
 
 /// A grid on a kind of device, with the size of a microbatch: all that pieces depend on besides their structure.
@@ -103,6 +110,8 @@ public:
                                                      const std::vector<std::vector<unsigned>> &choices);
   /// The pieces of an interval in a row; each but the last ends at the single tensor at which the next one begins.
   std::vector<const Piece *> piecesOf(unsigned first, unsigned last, unsigned setting);
+  /// What each piece amounts to by itself with the choices that are best; expects some.
+  std::vector<IntervalSums> sumsByPiece(unsigned first, unsigned last, unsigned setting, const Weights &weights);
   /// By piece: the choices that are best.
   std::vector<std::vector<unsigned>> choicesOf(unsigned first, unsigned last, unsigned setting, const Weights &weights);
   /// What an operator of an interval takes, and the best that could be done if it were split in another way, the rest

@@ -71,31 +71,31 @@ double Searcher::memoryBoundOf(int64_t microbatches, double enough) {
   return least;
 }
 
-/// As singleStageBound, of a stage that fits into memory: the least over all ways to keep activations and state, where
-/// what each operator would do for itself is not enough.
+/// As singleStageBound, of a stage that fits into memory: the least over all ways to share state, where what each
+/// operator would do for itself is not enough.
 double Searcher::fittingStageBound(const stages::StageProblem &problem, unsigned setting, unsigned kind,
                                    double enough) {
   double bound = singleStageBound(problem, setting, weightsAt(0), enough), memory = memoryOf(kind);
   if (bound >= enough || !memoryBinds || !std::isfinite(memory))
     return bound;
   memory -= machine.executor.memory + intervals.leastTransient(0, intervals.numLayers(), setting);
-  auto [fixedRecompute, fixedZero] = fixedKeepingOf(kind);
+  StageKeeping fixed = fixedKeepingOf(kind);
   double least = enough;
-  for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full})
-    for (unsigned zero = 0; zero <= 3; ++zero) {
-      bool mayBe = fixedRecompute.value_or(recompute) == recompute && fixedZero.value_or(zero) == zero;
-      if (!mayBe || (!request.training && (recompute != Recompute::None || zero > 0)))
-        continue;
-      Weights keeping;
-      keeping.relaxed = {recompute, zero};
-      // Who keeps less by keeping all computes nothing again, which is another way.
-      keeping.checkpoints = !fixedRecompute;
-      least = std::min(least, keptStageBound(problem, setting, memory, keeping, least));
-    }
+  for (unsigned zero = 0; zero <= 3; ++zero) {
+    if (fixed.zero.value_or(zero) != zero || (!request.training && zero > 0))
+      continue;
+    Weights keeping;
+    // Each piece by itself is no worse than any mixture, nor than one way for all.
+    keeping.byPiece = request.training && !fixed.recompute;
+    keeping.relaxed = {keeping.byPiece ? std::nullopt : std::optional(fixed.recompute.value_or(Recompute::None)), zero};
+    // Who keeps less by keeping all computes nothing again, which is another way.
+    keeping.checkpoints = !fixed.recompute;
+    least = std::min(least, keptStageBound(problem, setting, memory, keeping, least));
+  }
   return std::max(bound, least);
 }
 
-/// As fittingStageBound, of one way to keep activations and state. The bound is concave in the price of a byte: where
+/// As fittingStageBound, of one way to share state. The bound is concave in the price of a byte: where
 /// the lines at a price that is too low and at one that is too high cross, nothing is greater, and what is best there
 /// takes the place of one of them.
 double Searcher::keptStageBound(const stages::StageProblem &problem, unsigned setting, double memory, Weights keeping,
@@ -313,8 +313,10 @@ Searcher::PricedStep Searcher::pricedStep(const stages::StageProblem &problem, u
   if (!sums)
     return {};
   PricedStep step = {part * intervals.least(0, layers, setting, keeping), 0};
-  if (auto [recompute, zero] = *keeping.relaxed; recompute && zero)
-    step.bytes = sums->stateBytes(*zero) + (request.training ? keptBytes(*sums, *recompute, keeping.checkpoints) : 0);
+  if (auto [recompute, zero] = *keeping.relaxed; zero && (recompute || keeping.byPiece)) {
+    double kept = keeping.byPiece ? sums->keptByPiece : keptBytes(*sums, *recompute, keeping.checkpoints);
+    step.bytes = sums->stateBytes(*zero) + (request.training ? kept : 0);
+  }
   return step;
 }
 

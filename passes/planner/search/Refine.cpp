@@ -8,22 +8,34 @@
 
 namespace cleave::search {
 
-IntervalSums sumsOf(const std::vector<const Piece *> &pieces, const PieceChoices &choices) {
-  IntervalSums total;
+std::vector<IntervalSums> sumsByPiece(const std::vector<const Piece *> &pieces, const PieceChoices &choices) {
+  std::vector<IntervalSums> all;
   for (auto [piece, own] : llvm::zip_equal(pieces, choices)) {
-    Sums sums = piece->sumsOf(own);
-    total.add(sums);
-    total.largestPiece = std::max(total.largestPiece, sums.saved);
-    total.largestRest = std::max(total.largestRest, sums.saved - sums.savedProducts);
-    if (piece->entryVariable != none)
-      total.checkpoints += piece->entryBytes[own[piece->entryVariable]];
+    IntervalSums &sums = all.emplace_back();
+    static_cast<Sums &>(sums) = piece->sumsOf(own);
+    sums.addPiece(sums, piece->entryVariable == none ? 0 : piece->entryBytes[own[piece->entryVariable]]);
   }
-  if (unsigned entry = pieces.front()->entryVariable; entry != none) {
-    double joining = pieces.front()->entrySeconds[choices.front()[entry]];
+  return all;
+}
+
+/// Of pieces by themselves.
+static IntervalSums totalOf(llvm::ArrayRef<IntervalSums> byPiece, const Piece &front,
+                            llvm::ArrayRef<unsigned> choices) {
+  IntervalSums total;
+  for (const IntervalSums &sums : byPiece) {
+    total.add(sums);
+    total.addPiece(sums, sums.checkpoints);
+  }
+  if (unsigned entry = front.entryVariable; entry != none) {
+    double joining = front.entrySeconds[choices[entry]];
     total.backward += joining;
     total.backwardExchange += joining;
   }
   return total;
+}
+
+IntervalSums sumsOf(const std::vector<const Piece *> &pieces, const PieceChoices &choices) {
+  return totalOf(sumsByPiece(pieces, choices), *pieces.front(), choices.front());
 }
 
 namespace {
@@ -94,34 +106,29 @@ private:
   struct Shared {
     std::vector<unsigned> domains, tables;
   };
-  std::map<const Piece *, Shared> shared;
-
-  /// What a microbatch in flight keeps of a choice; `checkpoint`: of the tensor with which a piece begins.
-  double savedBytes(const Sums &sums, double checkpoint) const {
-    switch (request.recompute) {
-    case Recompute::None:
-      return sums.saved;
-    case Recompute::Selective:
-      return sums.savedProducts + checkpoint;
-    case Recompute::Full:
-      return checkpoint;
-    }
-    return sums.saved;
-  }
+  /// How a piece gets activations, and whether the one before it does so by computing them again.
+  struct Way {
+    Recompute own, before;
+    auto operator<=>(const Way &) const = default;
+  };
+  std::map<std::pair<const Piece *, Way>, Shared> shared;
 
   /// What a choice adds to a stage. Transients and what is hidden of the reduction of gradients are no sums: the former
   /// are left out, the latter has its price.
-  solver::Choice costOf(const Sums &sums, double checkpoint) const {
+  solver::Choice costOf(const Sums &sums, double checkpoint, Way way) const {
     IntervalSums linear;
     static_cast<Sums &>(linear) = sums;
     linear.reduction = linear.transient = 0;
-    stages::StageOption option = request.optionOf(linear);
+    linear.checkpoints = checkpoint;
+    Recomputation again = recomputationOf(linear, way.own);
+    again.bytes += bytesBehind(linear, way.own, way.before);
+    stages::StageOption option = request.optionOf(linear, again);
     return {option.seconds() + option.perStep / request.microbatches + request.reduction * sums.reduction,
-            option.fixedBytes + request.inFlight * savedBytes(sums, checkpoint)};
+            option.fixedBytes + request.inFlight * again.bytes};
   }
 
-  Shared &sharedOf(const Piece &piece) {
-    auto [entry, isNew] = shared.try_emplace(&piece);
+  Shared &sharedOf(const Piece &piece, Way way) {
+    auto [entry, isNew] = shared.try_emplace({&piece, way});
     Shared &made = entry->second;
     if (!isNew)
       return made;
@@ -131,30 +138,32 @@ private:
       std::vector<double> &transient = transients.emplace_back();
       for (unsigned choice = 0; choice != piece.problem.domainOf(variable).size(); ++choice) {
         const Sums &sums = piece.sumsOf(variable, choice);
-        domain.push_back(costOf(sums, variable == piece.entryVariable ? piece.entryBytes[choice] : 0));
+        domain.push_back(costOf(sums, variable == piece.entryVariable ? piece.entryBytes[choice] : 0, way));
         transient.push_back(sums.transient);
       }
     }
     for (unsigned edge = 0; edge != piece.problem.edges.size(); ++edge) {
       made.tables.push_back(problem.pairs.size());
-      problem.pairs.push_back(tableOf(piece, edge));
+      problem.pairs.push_back(tableOf(piece, edge, way));
     }
     return made;
   }
 
-  solver::PairTable tableOf(const Piece &piece, unsigned edge) const {
+  solver::PairTable tableOf(const Piece &piece, unsigned edge, Way way) const {
     const solver::PairTable &from = piece.problem.pairs[piece.problem.edges[edge].table];
     solver::PairTable table{from.rows, from.columns, {}};
     for (unsigned a = 0; a != from.rows; ++a)
       for (unsigned b = 0; b != from.columns; ++b)
         table.seconds.push_back(from.at(a, b) == solver::forbidden
                                     ? solver::forbidden
-                                    : costOf(piece.exchangeOf(edge, a, b), /*checkpoint=*/0).seconds);
+                                    : costOf(piece.exchangeOf(edge, a, b), /*checkpoint=*/0, way).seconds);
     return table;
   }
 
   void add(const Piece &piece) {
-    const Shared &own = sharedOf(piece);
+    size_t number = variables.size();
+    const Shared &own =
+        sharedOf(piece, {request.recompute[number], number == 0 ? Recompute::None : request.recompute[number - 1]});
     // The tensor between two pieces has nothing to it but what the second piece keeps of it.
     unsigned joined = none;
     if (!variables.empty())
@@ -183,8 +192,8 @@ private:
   }
 };
 
-double bytesOf(const RefineRequest &request, const IntervalSums &sums) {
-  stages::StageOption option = request.optionOf(sums);
+double bytesOf(const RefineRequest &request, const IntervalSums &sums, const Recomputation &again) {
+  stages::StageOption option = request.optionOf(sums, again);
   return option.fixedBytes + request.inFlight * option.microbatchBytes;
 }
 
@@ -194,8 +203,8 @@ double bytesOf(const RefineRequest &request, const IntervalSums &sums) {
 class Refiner {
 public:
   explicit Refiner(const RefineRequest &request)
-      : request(request), joined(request), caps(joined.transientCaps()),
-        before(sumsOf(request.pieces, request.choices)), options(request.solver) {
+      : request(request), joined(request), caps(joined.transientCaps()), before(amountOf(request.choices)),
+        options(request.solver) {
     options.known = joined.byVariable(request.choices);
   }
 
@@ -222,13 +231,14 @@ private:
     if (!solution.isFeasible() || solution.lowerBound >= bestSeconds)
       return;
     PieceChoices choices = joined.byPiece(solution.choices);
-    IntervalSums sums = sumsOf(request.pieces, choices);
+    auto [sums, again] = amountOf(choices);
     size_t own = llvm::lower_bound(caps, sums.transient) - caps.begin();
-    if (bytesOf(request, sums) <= request.memoryLimit) {
+    if (bytesOf(request, sums, again) <= request.memoryLimit) {
       if (solution.seconds < bestSeconds) {
         bestSeconds = solution.seconds;
         refined.choices = std::move(choices);
         refined.sums = sums;
+        refined.again = again;
       }
       return;
     }
@@ -239,18 +249,29 @@ private:
       search(std::max(own, low + 1), high);
   }
 
+  struct Amount {
+    IntervalSums sums;
+    Recomputation again;
+  };
+  Amount amountOf(const PieceChoices &choices) const {
+    std::vector<IntervalSums> byPiece = sumsByPiece(request.pieces, choices);
+    IntervalSums sums = totalOf(byPiece, *request.pieces.front(), choices.front());
+    return {sums, recomputationOf(sums, byPiece, request.recompute)};
+  }
+
   /// What is left for sums over choices.
   double limitAt(double transient) const {
-    IntervalSums without = before, with = before;
-    without.transient = without.largestPiece = without.largestRest = 0;
-    with.transient = transient;
-    return request.memoryLimit - request.optionOf(with).fixedBytes + request.optionOf(without).fixedBytes;
+    Amount without = before, with = before;
+    without.sums.transient = without.again.transient = 0;
+    with.sums.transient = transient;
+    return request.memoryLimit - request.optionOf(with.sums, with.again).fixedBytes +
+           request.optionOf(without.sums, without.again).fixedBytes;
   }
 
   const RefineRequest &request;
   JoinedPieces joined;
   std::vector<double> caps;
-  IntervalSums before;
+  Amount before;
   solver::SolveOptions options;
   double bestSeconds = solver::forbidden;
   unsigned numSolved = 0;

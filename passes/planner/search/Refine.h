@@ -7,7 +7,7 @@
 #ifndef CLEAVE_PASSES_PLANNER_SEARCH_REFINE_H
 #define CLEAVE_PASSES_PLANNER_SEARCH_REFINE_H
 
-#include "passes/planner/search/Intervals.h"
+#include "passes/planner/search/Recomputing.h"
 #include "passes/planner/search/Search.h"
 #include "passes/planner/stages/StageSearch.h"
 
@@ -20,15 +20,18 @@ using PieceChoices = std::vector<std::vector<unsigned>>;
 
 /// What choices of pieces in a row, each but the last ending at the tensor at which the next one begins, amount to.
 IntervalSums sumsOf(const std::vector<const Piece *> &pieces, const PieceChoices &choices);
+/// Each by itself, without what joins the gradient with which the first one begins.
+std::vector<IntervalSums> sumsByPiece(const std::vector<const Piece *> &pieces, const PieceChoices &choices);
 
 struct RefineRequest {
   /// In a row, as Intervals gives them.
   std::vector<const Piece *> pieces;
   /// The splits so far, within the limit.
   PieceChoices choices;
-  /// What the stage costs with given sums.
-  std::function<stages::StageOption(const IntervalSums &)> optionOf;
-  Recompute recompute = Recompute::None;
+  /// What the stage costs with given sums, and with what its pieces compute again.
+  std::function<stages::StageOption(const IntervalSums &, const Recomputation &)> optionOf;
+  /// By piece.
+  std::vector<Recompute> recompute;
   /// What a second of joining gradients is worth, as in Weights.
   double reduction = 0;
   double microbatches = 1;
@@ -41,6 +44,7 @@ struct Refined {
   /// Empty where nothing was found within the limit (or the time), so that the splits so far stay.
   PieceChoices choices;
   IntervalSums sums;
+  Recomputation again;
   /// The problem was too large for the method; `combinations` says how large.
   bool isTooLarge = false;
   double combinations = 0;

@@ -16,18 +16,6 @@ namespace cleave::search {
 
 //===-- names -------------------------------------------------------------------------------------------------===//
 
-static constexpr std::pair<Recompute, llvm::StringLiteral> recomputeNames[] = {
-    {Recompute::None, "none"}, {Recompute::Selective, "selective"}, {Recompute::Full, "full"}};
-
-llvm::StringRef recomputeName(Recompute recompute) {
-  return llvm::find_if(recomputeNames, [&](auto &entry) { return entry.first == recompute; })->second;
-}
-
-std::optional<Recompute> findRecompute(llvm::StringRef name) {
-  auto found = llvm::find_if(recomputeNames, [&](auto &entry) { return entry.second == name; });
-  return found == std::end(recomputeNames) ? std::nullopt : std::optional(found->first);
-}
-
 std::vector<double> FoundPlan::deviceBytes() const {
   std::vector<double> kept, transient;
   for (const FoundStage &stage : stages)
@@ -179,7 +167,7 @@ static std::vector<MeshAxis> nameAxes(const Shape &shape, const SearchGraph &gra
 
 /// Describes the splits of a plan's stage, and what they amount to.
 void Searcher::setSplits(const FoundPlan &plan, FoundStage &stage, const stages::Stage &from, const Choice &choice,
-                         const IntervalSums &sums, const PieceChoices &splits) {
+                         const IntervalSums &sums, const Recomputation &again, const PieceChoices &splits) {
   stage.factors = intervals.factors(choice.first, choice.last, choice.setting, splits);
   stage.keys = intervals.keys(choice.first, choice.last, choice.setting, splits);
   stage.axes = nameAxes(shapesOf(choice.kind, choice.devices)[choice.shape], graph, plan, stage);
@@ -193,7 +181,7 @@ void Searcher::setSplits(const FoundPlan &plan, FoundStage &stage, const stages:
   stage.gradients = choice.zero >= 2 ? sums.gradientsShared : sums.gradients;
   stage.optimizer = choice.zero >= 1 ? sums.optimizerShared : sums.optimizer;
   stage.activations = from.inFlight * from.option.microbatchBytes;
-  stage.transient = transientBytes(sums, choice.recompute) + machine.executor.memory;
+  stage.transient = sums.transient + again.transient + machine.executor.memory;
 }
 
 FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches, ScheduleChoice schedule) {
@@ -219,12 +207,13 @@ FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches
     auto devices = llvm::ArrayRef(runs[from.run].devices).slice(from.firstDevice, from.devices);
     stage.devices.assign(devices.begin(), devices.end());
     stage.pin = runs[from.run].pin;
-    stage.recompute = choice.recompute;
+    stage.recompute = recomputeOf(choice);
     llvm::SmallVector<unsigned> cuts = intervals.cutsOf(choice.first, choice.last);
     for (unsigned cut : llvm::drop_begin(cuts))
       stage.segmentEnds.push_back(positionOf(cut));
     stage.zero = choice.zero;
-    setSplits(found, stage, from, choice, *intervals.best(choice.first, choice.last, choice.setting, choice.weights),
+    const IntervalSums &sums = *intervals.best(choice.first, choice.last, choice.setting, choice.weights);
+    setSplits(found, stage, from, choice, sums, recomputationOf(sums, choice),
               intervals.choicesOf(choice.first, choice.last, choice.setting, choice.weights));
     if (index + 1 != plan.stages.size())
       stage.send = Costs(*this, microbatches).transferSeconds(from.last, plan.stages[index + 1].devices);
@@ -251,8 +240,10 @@ RefineRequest Searcher::refineRequestOf(unsigned stage) {
   RefineRequest refining;
   refining.pieces = intervals.piecesOf(choice.first, choice.last, choice.setting);
   refining.choices = bestSplits[stage];
-  refining.optionOf = [this, choice](const IntervalSums &sums) { return optionOf(sums, choice); };
-  refining.recompute = choice.recompute;
+  refining.optionOf = [this, choice](const IntervalSums &sums, const Recomputation &again) {
+    return optionOf(sums, again, choice);
+  };
+  refining.recompute = recomputeOf(choice);
   refining.reduction = choice.weights.reduction;
   refining.microbatches = fullMicrobatches(best->microbatches);
   refining.inFlight = bestPlan.stages[stage].inFlight;
@@ -264,8 +255,8 @@ RefineRequest Searcher::refineRequestOf(unsigned stage) {
 /// Whether the search across stages saw a stage's splits as they count in the end: memory for nothing, no activations
 /// computed again, no state shared.
 static bool isExact(const Choice &choice) {
-  return choice.weights.secondsPerByte == 0 && !choice.weights.ringsOnly && choice.recompute == Recompute::None &&
-         choice.zero == 0;
+  return choice.weights.secondsPerByte == 0 && !choice.weights.ringsOnly && !choice.byPiece &&
+         choice.recompute == Recompute::None && choice.zero == 0;
 }
 
 /// Solves the splits of stages as one problem each, where that was asked for by a method, or where others may be better
@@ -292,14 +283,14 @@ std::optional<SearchFailure> Searcher::refineStages() {
     stages::StagePlan plan = bestPlan;
     stages::Stage &stage = plan.stages[index];
     uint32_t id = stage.option.id;
-    stage.option = optionOf(refined.sums, choice);
+    stage.option = optionOf(refined.sums, refined.again, choice);
     stage.option.id = id;
     plan.seconds = stages::stepSeconds(problem, costs, plan.stages);
     if (plan.seconds > bestPlan.seconds)
       continue;
     bestPlan = std::move(plan);
     best->seconds = bestPlan.seconds;
-    setSplits(*best, best->stages[index], bestPlan.stages[index], choice, refined.sums, refined.choices);
+    setSplits(*best, best->stages[index], bestPlan.stages[index], choice, refined.sums, refined.again, refined.choices);
     bestSplits[index] = std::move(refined.choices);
   }
   return std::nullopt;

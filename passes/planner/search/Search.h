@@ -107,10 +107,11 @@ struct FoundStage {
   double perStep = 0;               ///< Seconds a step: gradients that nothing hides, the optimizer.
   double parameters = 0, gradients = 0, optimizer = 0, activations = 0, transient = 0; ///< Bytes of a device.
   double inFlight = 1; ///< Microbatches; a chunk of the stage keeps a part of one.
-  Recompute recompute = Recompute::None;
   /// Where the segments end that are computed again together, in the plan's order; the last one with the stage. What
-  /// enters one is kept.
+  /// enters one that computes again is kept.
   std::vector<unsigned> segmentEnds;
+  /// By segment.
+  std::vector<Recompute> recompute;
   unsigned zero = 0;
 
   double bytes() const { return parameters + gradients + optimizer + activations + transient; }

@@ -7,6 +7,7 @@
 
 #include "passes/cost/HostSharing.h"
 #include "passes/planner/search/Intervals.h"
+#include "passes/planner/search/Recomputing.h"
 #include "passes/planner/search/Refine.h"
 #include "passes/planner/search/Search.h"
 #include "passes/planner/stages/StageSearch.h"
@@ -68,6 +69,8 @@ struct Choice {
   Weights weights;
   Recompute recompute;
   unsigned zero;
+  /// By piece of the layers, where these differ: how they get activations, instead of `recompute`.
+  std::shared_ptr<const std::vector<Recompute>> byPiece = nullptr;
 };
 
 /// What layers are pinned to.
@@ -249,9 +252,24 @@ private:
   double secondsPerByte(int64_t microbatches) const;
   bool memoryMayBind() const;
   /// What somebody fixed about stages on a run.
-  FixedKeeping fixedKeepingOf(unsigned kind) const;
-  stages::StageOption optionOf(const IntervalSums &sums, const Choice &choice);
-  void addOptions(Choice choice, const IntervalSums &sums, std::vector<stages::StageOption> &options);
+  StageKeeping fixedKeepingOf(unsigned kind) const;
+  /// By piece of a choice's layers.
+  std::vector<Recompute> recomputeOf(const Choice &choice) const;
+  /// What that amounts to; `sums`: what the choice's layers do.
+  Recomputation recomputationOf(const IntervalSums &sums, const Choice &choice);
+  stages::StageOption optionOf(const IntervalSums &sums, const Choice &choice) {
+    return optionOf(sums, recomputationOf(sums, choice), choice);
+  }
+  stages::StageOption optionOf(const IntervalSums &sums, const Recomputation &again, const Choice &choice);
+  void addOptions(Choice choice, int64_t microbatches, const IntervalSums &sums,
+                  std::vector<stages::StageOption> &options);
+  void addOption(Choice choice, const stages::StageOption &option, std::vector<stages::StageOption> &options);
+  /// The microbatches whose activations a stage with the whole model keeps, and that can compute again by piece;
+  /// nothing where no schedule lets it.
+  std::optional<double> inFlightByPiece(int64_t microbatches) const;
+  /// A choice of the whole model in one stage, its pieces computing again what they have to so that it fits; nothing
+  /// where nothing fits, one way for all pieces is as good, or no plan could be faster than the best so far.
+  std::optional<Choice> choiceToFit(Choice choice, int64_t microbatches, const IntervalSums &sums);
   std::set<int64_t> possibleMicrobatches() const;
   std::set<int64_t> microbatchNumbers() const;
   std::set<int64_t> numbersOnAllGrids(const std::set<int64_t> &all) const;
@@ -268,7 +286,7 @@ private:
   stages::StageProblem problemOf(int64_t microbatches, ScheduleChoice choice) const;
   stages::StageProblem problemOf(int64_t microbatches) const;
   void setSplits(const FoundPlan &plan, FoundStage &stage, const stages::Stage &from, const Choice &choice,
-                 const IntervalSums &sums, const PieceChoices &splits);
+                 const IntervalSums &sums, const Recomputation &again, const PieceChoices &splits);
   FoundPlan describe(const stages::StagePlan &plan, int64_t microbatches, ScheduleChoice schedule);
   /// The schedules to choose from.
   std::vector<ScheduleChoice> schedules(int64_t microbatches) const;
@@ -379,11 +397,6 @@ private:
   /// By boundary: the bytes of parameters, gradients and optimizer state before it.
   std::vector<double> stateBefore;
 };
-
-/// Activations that a microbatch keeps for its backward pass; `checkpoints`: with what is kept to compute others again.
-double keptBytes(const IntervalSums &sums, Recompute recompute, bool checkpoints = true);
-/// What is there while a microbatch is worked on.
-double transientBytes(const IntervalSums &sums, Recompute recompute);
 
 } // namespace cleave::search
 

@@ -6,49 +6,6 @@
 
 namespace cleave::search {
 
-double keptBytes(const IntervalSums &sums, Recompute recompute, bool checkpoints) {
-  double begun = checkpoints ? sums.checkpoints : 0;
-  switch (recompute) {
-  case Recompute::None:
-    return sums.saved;
-  case Recompute::Selective:
-    return sums.savedProducts + begun;
-  case Recompute::Full:
-    return begun;
-  }
-  return sums.saved;
-}
-
-/// Seconds of the host for computing again.
-static double repeatedHost(const IntervalSums &sums, Recompute recompute) {
-  return recompute == Recompute::None ? 0 : sums.forwardHost;
-}
-
-double transientBytes(const IntervalSums &sums, Recompute recompute) {
-  switch (recompute) {
-  case Recompute::None:
-    return sums.transient;
-  case Recompute::Selective:
-    return sums.transient + sums.largestRest;
-  case Recompute::Full:
-    return sums.transient + sums.largestPiece;
-  }
-  return sums.transient;
-}
-
-/// Seconds that are computed again in the backward pass.
-static double repeatedSeconds(const IntervalSums &sums, Recompute recompute) {
-  switch (recompute) {
-  case Recompute::None:
-    return 0;
-  case Recompute::Selective:
-    return std::max(0.0, sums.forward - sums.forwardExchange - sums.contractions);
-  case Recompute::Full:
-    return sums.forward - sums.unrepeated;
-  }
-  return 0;
-}
-
 /// Software that joins no gradients while it computes does not send beside computing either: activations to the next
 /// stage in the forward pass, their gradients to the one before in the backward pass (Megatron-LM,
 /// p2p_communication.py, waits and synchronizes after each exchange).
@@ -58,15 +15,26 @@ double Searcher::waitsAt(unsigned at, const Choice &choice) {
                                                      : sendSecondsAt(at, choice.devices, batchScales[choice.setting]);
 }
 
-stages::StageOption Searcher::optionOf(const IntervalSums &sums, const Choice &choice) {
-  Recompute recompute = choice.recompute;
+std::vector<Recompute> Searcher::recomputeOf(const Choice &choice) const {
+  return choice.byPiece ? *choice.byPiece
+                        : std::vector(intervals.cutsOf(choice.first, choice.last).size() - 1, choice.recompute);
+}
+
+Recomputation Searcher::recomputationOf(const IntervalSums &sums, const Choice &choice) {
+  if (!choice.byPiece)
+    return search::recomputationOf(sums, choice.recompute);
+  return search::recomputationOf(intervals.sumsByPiece(choice.first, choice.last, choice.setting, choice.weights),
+                                 *choice.byPiece);
+}
+
+stages::StageOption Searcher::optionOf(const IntervalSums &sums, const Recomputation &again, const Choice &choice) {
   unsigned zero = choice.zero;
   stages::StageOption option;
   // Beside a stage that is all of the model there is no other.
   if (choice.last - choice.first != intervals.numLayers())
     option.steadySlowdown = slowdownsOf(choice.kind, choice.devices).steady;
   option.forward = sums.forward;
-  option.backward = request.training ? sums.backward + repeatedSeconds(sums, recompute) : 0;
+  option.backward = request.training ? sums.backward + again.seconds : 0;
   const Executor &executor = machine.executor;
   // What is sent beside computing slows down what it hides behind.
   auto sending = [&](bool overlaps, double sent, double seconds) {
@@ -87,7 +55,7 @@ stages::StageOption Searcher::optionOf(const IntervalSums &sums, const Choice &c
         last * option.backward + (1 - last) * sending(executor.overlapsGradients, sums.reduction / 2, option.backward);
   option.forward = withHost(option.forward, sums.forwardHost);
   if (request.training)
-    option.backward = withHost(option.backward, sums.backwardHost + repeatedHost(sums, recompute));
+    option.backward = withHost(option.backward, sums.backwardHost + again.host);
   option.forward += waitsAt(choice.last, choice);
   if (request.training)
     option.backward += waitsAt(choice.first, choice);
@@ -99,56 +67,112 @@ stages::StageOption Searcher::optionOf(const IntervalSums &sums, const Choice &c
                                                     hidden * std::min(sums.reduction, option.backward)
                                               : sums.reduction;
   option.perStep = request.training ? joining + update : 0;
-  option.fixedBytes = sums.stateBytes(zero) + transientBytes(sums, recompute) + executor.memory;
-  option.microbatchBytes = request.training ? std::min(sums.saved, keptBytes(sums, recompute)) : 0;
+  option.fixedBytes = sums.stateBytes(zero) + (sums.transient + again.transient) + executor.memory;
+  option.microbatchBytes = request.training ? std::min(sums.saved, again.bytes) : 0;
   // What was computed again is not kept for gradients of weights that wait: those run with the others.
-  bool mayWait = request.training && recompute == Recompute::None;
+  bool mayWait = request.training && !choice.byPiece && choice.recompute == Recompute::None;
   option.backwardWeight = mayWait ? std::min(sums.backwardWeights, option.backward) : 0;
   return option;
 }
 
-FixedKeeping Searcher::fixedKeepingOf(unsigned kind) const {
-  FixedKeeping fixed = {request.recompute, request.zero};
+StageKeeping Searcher::fixedKeepingOf(unsigned kind) const {
+  StageKeeping fixed;
+  fixed.recompute = request.recompute;
+  fixed.zero = request.zero;
   if (unsigned pin = runs[kind].pin; pin != none) {
-    const FixedKeeping &own = request.pinned[pin].keeping;
-    fixed.recompute = own.recompute ? own.recompute : fixed.recompute;
+    const StageKeeping &own = request.pinned[pin].keeping;
+    if (own.recompute || !own.bySegment.empty()) {
+      fixed.recompute = own.recompute;
+      fixed.bySegment = own.bySegment;
+    }
     fixed.zero = own.zero ? own.zero : fixed.zero;
   }
   return fixed;
 }
 
-void Searcher::addOptions(Choice choice, const IntervalSums &sums, std::vector<stages::StageOption> &options) {
-  auto [fixedRecompute, fixedZero] = fixedKeepingOf(choice.kind);
-  for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
-    if ((!request.training && recompute != Recompute::None) || (fixedRecompute && recompute != *fixedRecompute))
-      continue;
-    if (!fixedRecompute && recompute != Recompute::None && !memoryBinds)
-      continue;
+void Searcher::addOption(Choice choice, const stages::StageOption &option, std::vector<stages::StageOption> &options) {
+  auto isNoBetter = [](const stages::StageOption &left, const stages::StageOption &right) {
+    return right.seconds() <= left.seconds() && right.perStep <= left.perStep && right.fixedBytes <= left.fixedBytes &&
+           right.microbatchBytes <= left.microbatchBytes;
+  };
+  if (llvm::any_of(options, [&](const stages::StageOption &other) { return isNoBetter(option, other); }))
+    return;
+  llvm::erase_if(options, [&](const stages::StageOption &other) { return isNoBetter(other, option); });
+  options.push_back(option);
+  options.back().id = choices.size();
+  choices.push_back(std::move(choice));
+}
+
+void Searcher::addOptions(Choice choice, int64_t microbatches, const IntervalSums &sums,
+                          std::vector<stages::StageOption> &options) {
+  StageKeeping fixed = fixedKeepingOf(choice.kind);
+  bool isFixed = fixed.recompute || !fixed.bySegment.empty();
+  bool isWhole = choice.last - choice.first == intervals.numLayers();
+  auto forEachZero = [&](llvm::function_ref<void()> visit) {
     for (unsigned zero = 0; zero <= 3; ++zero) {
-      if ((!request.training && zero > 0) || (fixedZero && zero != *fixedZero))
+      if ((!request.training && zero > 0) || (fixed.zero && zero != *fixed.zero))
         continue;
-      if (!fixedZero && zero > 0 && sums.stateBytes(zero) >= sums.stateBytes(zero - 1))
+      if (!fixed.zero && zero > 0 && (!memoryBinds || sums.stateBytes(zero) >= sums.stateBytes(zero - 1)))
         continue;
-      if (!fixedZero && zero > 0 && !memoryBinds)
-        continue;
-      choice.recompute = recompute;
       choice.zero = zero;
-      stages::StageOption option = optionOf(sums, choice);
-      option.id = choices.size();
-      bool dominated = llvm::any_of(options, [&](const stages::StageOption &other) {
-        return other.seconds() <= option.seconds() && other.perStep <= option.perStep &&
-               other.fixedBytes <= option.fixedBytes && other.microbatchBytes <= option.microbatchBytes;
-      });
-      if (dominated)
-        continue;
-      llvm::erase_if(options, [&](const stages::StageOption &other) {
-        return option.seconds() <= other.seconds() && option.perStep <= other.perStep &&
-               option.fixedBytes <= other.fixedBytes && option.microbatchBytes <= other.microbatchBytes;
-      });
-      choices.push_back(choice);
-      options.push_back(option);
+      visit();
     }
+  };
+  for (Recompute recompute : everyRecompute) {
+    if (!fixed.bySegment.empty() || (!request.training && recompute != Recompute::None) ||
+        (fixed.recompute && recompute != *fixed.recompute))
+      continue;
+    if (!isFixed && recompute != Recompute::None && !memoryBinds)
+      continue;
+    choice.recompute = recompute;
+    forEachZero([&] { addOption(choice, optionOf(sums, choice), options); });
   }
+  choice.recompute = Recompute::None;
+  if (fixed.bySegment.size() + 1 == intervals.cutsOf(choice.first, choice.last).size()) {
+    choice.byPiece = std::make_shared<const std::vector<Recompute>>(fixed.bySegment);
+    forEachZero([&] { addOption(choice, optionOf(sums, choice), options); });
+  }
+  if (!isFixed && isWhole && request.training && memoryBinds)
+    forEachZero([&] {
+      if (std::optional<Choice> made = choiceToFit(choice, microbatches, sums))
+        addOption(*made, optionOf(sums, *made), options);
+    });
+}
+
+std::optional<double> Searcher::inFlightByPiece(int64_t microbatches) const {
+  std::optional<double> least;
+  for (auto [schedule, chunks] : schedules(microbatches))
+    if (schedule.drains())
+      least = std::min(least.value_or(std::numeric_limits<double>::infinity()),
+                       schedule.microbatchesInFlight({1, static_cast<unsigned>(microbatches), chunks}, 0));
+  return least;
+}
+
+std::optional<Choice> Searcher::choiceToFit(Choice choice, int64_t microbatches, const IntervalSums &sums) {
+  std::optional<double> inFlight = inFlightByPiece(microbatches);
+  if (!inFlight)
+    return std::nullopt;
+  // Stages are compared with their memory in another order of sums.
+  constexpr double spare = 1;
+  double left = memoryOf(choice.kind) - sums.stateBytes(choice.zero) - sums.transient - machine.executor.memory - spare;
+  auto fits = [&](const Recomputation &again) { return again.transient + *inFlight * again.bytes <= left; };
+  if (left < 0 || fits(search::recomputationOf(sums, Recompute::None)))
+    return std::nullopt;
+  double mostSeconds = std::numeric_limits<double>::infinity();
+  for (Recompute uniform : everyRecompute)
+    if (Recomputation again = search::recomputationOf(sums, uniform); fits(again))
+      mostSeconds = std::min(mostSeconds, again.seconds);
+  std::vector<IntervalSums> pieces = intervals.sumsByPiece(choice.first, choice.last, choice.setting, choice.weights);
+  Recomputation least;
+  least.seconds = leastRecomputeSeconds(pieces, left, *inFlight);
+  if (least.seconds >= mostSeconds ||
+      fullMicrobatches(microbatches) * optionOf(sums, least, choice).seconds() >= toBeat())
+    return std::nullopt;
+  std::vector<Recompute> byPiece = recomputeToFit(pieces, left, *inFlight, mostSeconds);
+  if (byPiece.empty() || llvm::all_equal(byPiece))
+    return std::nullopt;
+  choice.byPiece = std::make_shared<const std::vector<Recompute>>(std::move(byPiece));
+  return choice;
 }
 
 Costs::Costs(Searcher &searcher, int64_t microbatches)
@@ -189,7 +213,7 @@ const std::vector<stages::StageOption> &Costs::options(unsigned first, unsigned 
       if (!sums)
         continue;
       fits |= searcher.fits(*sums, kind, first, microbatches);
-      searcher.addOptions({first, last, kind, devices, setting, shape, weight, Recompute::None, 0}, *sums,
+      searcher.addOptions({first, last, kind, devices, setting, shape, weight, Recompute::None, 0}, microbatches, *sums,
                           entry->second);
     }
   }

@@ -36,13 +36,19 @@ public:
         const IntervalSums *sums = searcher.intervals.best(first, last, setting, weights);
         if (!sums)
           continue;
-        for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+        for (Recompute recompute : everyRecompute) {
           if (recompute != Recompute::None && !searcher.memoryBinds)
             continue;
           for (unsigned zero = 0; zero <= (searcher.memoryBinds ? 3 : 0); ++zero)
             options.push_back(
                 searcher.optionOf(*sums, {first, last, kind, devices, setting, shape, weights, recompute, zero}));
         }
+        if (isWhole && searcher.memoryBinds)
+          for (unsigned mixture = 0; mixture != 8; ++mixture)
+            options.push_back(
+                searcher.optionOf(*sums, {first, last, kind, devices, setting, shape, weights, Recompute::None,
+                                          static_cast<unsigned>(random() % 4),
+                                          randomMixture(searcher.intervals.cutsOf(first, last).size() - 1)}));
       }
     }
     return options;
@@ -68,6 +74,18 @@ private:
       weights.inFlight = 1 + random() % 4;
     }
     return weights;
+  }
+
+  /// A way for each piece, in runs of random lengths.
+  std::shared_ptr<const std::vector<Recompute>> randomMixture(size_t numPieces) {
+    std::vector<Recompute> byPiece(numPieces);
+    unsigned mostRun = 1 + random() % numPieces;
+    for (size_t piece = 0; piece != numPieces;) {
+      Recompute own = everyRecompute[random() % std::size(everyRecompute)];
+      for (unsigned run = 1 + random() % mostRun; run != 0 && piece != numPieces; --run)
+        byPiece[piece++] = own;
+    }
+    return std::make_shared<const std::vector<Recompute>>(std::move(byPiece));
   }
 
   Searcher &searcher;

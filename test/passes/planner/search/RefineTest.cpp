@@ -35,7 +35,8 @@ public:
     RefineRequest request;
     request.pieces = intervals.piecesOf(0, intervals.numLayers(), number);
     request.choices = intervals.choicesOf(0, intervals.numLayers(), number, weights);
-    request.optionOf = [this](const IntervalSums &sums) {
+    request.recompute.assign(request.pieces.size(), Recompute::None);
+    request.optionOf = [this](const IntervalSums &sums, const Recomputation &) {
       stages::StageOption option;
       option.forward = sums.forward;
       option.backward = sums.backward;
