@@ -158,6 +158,12 @@ std::optional<Choice> Searcher::choiceToFit(Choice choice, int64_t microbatches,
   auto fits = [&](const Recomputation &again) { return again.transient + *inFlight * again.bytes <= left; };
   if (left < 0 || fits(search::recomputationOf(sums, Recompute::None)))
     return std::nullopt;
+  auto isOfUse = [&](const Recomputation &again) {
+    return fullMicrobatches(microbatches) * optionOf(sums, again, choice).seconds() < toBeat();
+  };
+  // Most grids are too slow even where nothing is computed again.
+  if (!isOfUse({}))
+    return std::nullopt;
   double mostSeconds = std::numeric_limits<double>::infinity();
   for (Recompute uniform : everyRecompute)
     if (Recomputation again = search::recomputationOf(sums, uniform); fits(again))
@@ -165,8 +171,7 @@ std::optional<Choice> Searcher::choiceToFit(Choice choice, int64_t microbatches,
   std::vector<IntervalSums> pieces = intervals.sumsByPiece(choice.first, choice.last, choice.setting, choice.weights);
   Recomputation least;
   least.seconds = leastRecomputeSeconds(pieces, left, *inFlight);
-  if (least.seconds >= mostSeconds ||
-      fullMicrobatches(microbatches) * optionOf(sums, least, choice).seconds() >= toBeat())
+  if (least.seconds >= mostSeconds || !isOfUse(least))
     return std::nullopt;
   std::vector<Recompute> byPiece = recomputeToFit(pieces, left, *inFlight, mostSeconds);
   if (byPiece.empty() || llvm::all_equal(byPiece))
