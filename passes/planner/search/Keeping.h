@@ -37,7 +37,6 @@ std::optional<std::vector<Recompute>> parseRecompute(llvm::StringRef text);
 struct FixedKeeping {
   std::optional<Recompute> recompute;
   std::optional<unsigned> zero;
-  bool any() const { return recompute || zero; }
   bool operator==(const FixedKeeping &) const = default;
 };
 
@@ -45,7 +44,7 @@ struct FixedKeeping {
 struct StageKeeping : FixedKeeping {
   /// In their order; empty where `recompute` holds for all of them or what they do is free.
   std::vector<Recompute> bySegment;
-  bool any() const { return FixedKeeping::any() || !bySegment.empty(); }
+  bool any() const { return recompute || zero || !bySegment.empty(); }
   /// Takes over what parseRecompute returned.
   void fix(std::vector<Recompute> segments) {
     recompute.reset();
