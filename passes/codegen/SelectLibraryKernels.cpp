@@ -104,7 +104,7 @@ bool ProgramWalk::advance() {
 
 void ProgramWalk::visit(Operation *op) {
   // Before the library is asked, which has a kernel for each such operator by itself.
-  if (computeOnBlocks(op, values) || joinInOrder(op, values))
+  if (computeOnBlocks(op, values) || reduceBlocks(op, values) || joinInOrder(op, values))
     return;
   if (auto library = dyn_cast<LibraryInterface>(op))
     if (auto call = library.getLibraryCall(); succeeded(call) && select(op, *call))

@@ -96,21 +96,39 @@ static Value largestOperand(Operation *op) {
   });
 }
 
+/// Of the largest operands the first one that lies in blocks, if there is one.
+static Value largestInBlocks(Operation *op, const ReplacedValues &values) {
+  Value largest = largestOperand(op);
+  for (Value operand : op->getOperands())
+    if (tensorType(operand).getNumElements() == tensorType(largest).getNumElements() &&
+        blocksOf(tensorType(values.current(operand))))
+      return operand;
+  return largest;
+}
+
+/// What an elementwise operator repeats by itself where another operand has its result's shape.
+static Value beforeBroadcast(Value operand, const ReplacedValues &values) {
+  auto broadcast = operand.getDefiningOp<dfg::BroadcastOp>();
+  return broadcast && !values.isLaidOut(operand) ? broadcast.getInput() : operand;
+}
+
 bool computeOnBlocks(Operation *op, ReplacedValues &values) {
   if (!isa<ElementwiseInterface, dfg::ConcatOp>(op) || op->getNumOperands() == 0 || op->getNumResults() != 1 ||
       op->hasAttr(dist::accumulatesAttrName))
     return false;
   RankedTensorType result = tensorType(op->getResult(0));
-  Value largest = largestOperand(op);
+  Value largest = largestInBlocks(op, values);
   std::optional<Blocks> blocks = blocksOf(tensorType(values.current(largest)));
   if (!blocks || tensorType(largest).getRank() != result.getRank() || !blocks->divide(result.getShape()))
     return false;
+  bool repeats = isa<ElementwiseInterface>(op) && tensorType(largest).getShape() == result.getShape();
   OpBuilder builder(op);
   IRMapping mapping;
   for (Value operand : op->getOperands()) {
     if (mapping.contains(operand))
       continue;
-    Value seen = onBlocks(builder, operand, result.getRank(), *blocks, values);
+    Value own = repeats && operand != largest ? beforeBroadcast(operand, values) : operand;
+    Value seen = onBlocks(builder, own, result.getRank(), *blocks, values);
     if (!seen)
       return false;
     mapping.map(operand, seen);
@@ -120,6 +138,45 @@ bool computeOnBlocks(Operation *op, ReplacedValues &values) {
   values.replace(op);
   values.setCurrent(op->getResult(0),
                     plan::ViewOp::create(builder, op->getLoc(), blocks->laid(result), made->getResult(0)));
+  return true;
+}
+
+bool reduceBlocks(Operation *op, ReplacedValues &values) {
+  auto reduce = dyn_cast<dfg::ReduceOp>(op);
+  if (!reduce || op->hasAttr(dist::accumulatesAttrName))
+    return false;
+  Value input = reduce.getInput();
+  std::optional<Blocks> blocks = blocksOf(tensorType(values.current(input)));
+  if (!blocks)
+    return false;
+  RankedTensorType from = tensorType(input), result = reduce.getType();
+  SmallVector<int64_t> dims(reduce.getDims());
+  bool isReduced = llvm::is_contained(dims, blocks->dim);
+  if (isReduced)
+    dims.push_back(from.getRank());
+  // The blocked dimension of the result.
+  Blocks left = *blocks;
+  if (!reduce.getKeepDims())
+    left.dim -= llvm::count_if(reduce.getDims(), [&](int64_t dim) { return dim < blocks->dim; });
+  RankedTensorType opened = isReduced ? result : left.opened(result);
+  if (isReduced && reduce.getKeepDims()) {
+    SmallVector<int64_t> shape(result.getShape());
+    shape.push_back(1);
+    opened = RankedTensorType::get(shape, result.getElementType());
+  }
+  OpBuilder builder(op);
+  Value lies = seen(builder, values.current(input), blocks->opened(plan::withoutLayout(from)));
+  Value made = dfg::ReduceOp::create(builder, op->getLoc(), opened, lies, reduce.getKindAttr(),
+                                     builder.getDenseI64ArrayAttr(dims), reduce.getKeepDimsAttr());
+  values.replace(op);
+  // Where nothing follows the blocked dimension blocks in a row are the dimension.
+  if (isReduced || llvm::all_of(result.getShape().drop_front(left.dim + 1), [](int64_t size) { return size == 1; })) {
+    if (made.getType() != result)
+      made = plan::ViewOp::create(builder, op->getLoc(), result, made);
+    reduce.getResult().replaceAllUsesWith(made);
+  } else {
+    values.setCurrent(reduce.getResult(), plan::ViewOp::create(builder, op->getLoc(), left.laid(result), made));
+  }
   return true;
 }
 

@@ -56,8 +56,8 @@ private:
     return groups.emplace_back(index < options.groups.size() ? options.groups[index] : partsOfBatch(norm));
   }
 
-  /// Into how many parts the devices of the operator's mesh cut the samples; its layouts are known. Unequal parts are no
-  /// groups of equal size: one, whose sums are then joined.
+  /// Into how many parts the devices of the operator's mesh cut the samples; its layouts are known. Unequal parts are
+  /// no groups of equal size: one, whose sums are then joined.
   int64_t partsOfBatch(dfg::BatchNormOp norm) {
     FlatSymbolRefAttr place = dist::getPlace(norm).getMesh();
     const dist::MeshShape &mesh = places.shapeOf(place);

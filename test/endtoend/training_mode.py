@@ -81,6 +81,22 @@ def pairs(_):
     return [torch.nn.Conv2d(3, 6, 1), Pairs(), torch.nn.Linear(36, 4)]
 
 
+class Reductions(torch.nn.Module):
+    """Along the channels, which libraries lay in blocks, and along all else, with and without the dimension; and what is
+    reduced repeated beside what is not."""
+
+    def forward(self, x):
+        centred = x - x.mean((2, 3), keepdim=True)
+        scaled = centred * x.amax(1, keepdim=True) / (1 + (centred * centred).mean(0, keepdim=True))
+        rows = scaled.sum(2) * torch.ones(5, device=x.device)
+        spread = (x - x.mean((0, 2, 3), keepdim=True)).pow(2).mean((0, 2, 3)).expand(x.shape[0], 16)
+        return torch.cat([scaled.sum(1).flatten(1), rows.flatten(1), spread, x.mean((2, 3))], 1)
+
+
+def reductions(_):
+    return [torch.nn.Conv2d(3, 16, 3, padding=1), Reductions(), torch.nn.Linear(25 + 80 + 16 + 16, 4)]
+
+
 class Constants(torch.nn.Module):
     """Zeros in a shape that is computed, and a table too large to be written into a plan's kernels: no weights."""
 
@@ -159,7 +175,7 @@ def compare_with_torch(folder):
     for name, problem in compare_network(folder, constants, BATCH, 14, symbolic=True):
         yield f"constants, {name}", problem
     # Before operator set 14 batch normalization in training is one with five results.
-    for layers, samples, opset in ((plain, BATCH, 14), (mobile, BATCH, 14), (mobile, 1, 14), (plain, BATCH, 12)):
+    for layers, samples, opset in ((plain, BATCH, 14), (mobile, BATCH, 14), (mobile, 1, 14), (reductions, BATCH, 14), (plain, BATCH, 12)):
         for name, problem in compare_network(folder, layers, samples, opset):
             yield f"{layers.__name__}, exported with {samples} in operator set {opset}, {name}", problem
 
