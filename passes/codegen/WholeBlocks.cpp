@@ -141,6 +141,15 @@ bool computeOnBlocks(Operation *op, ReplacedValues &values) {
   return true;
 }
 
+/// `reduce` of another value along other dimensions.
+static Value reduceLike(OpBuilder &builder, dfg::ReduceOp reduce, Value value, ArrayRef<int64_t> dims) {
+  auto made = dfg::ReduceOp::create(builder, reduce.getLoc(), value, reduce.getKindAttr(),
+                                    builder.getDenseI64ArrayAttr(dims), reduce.getKeepDimsAttr());
+  // Sums may be wider than what they add.
+  made.getResult().setType(made.getType().clone(reduce.getType().getElementType()));
+  return made;
+}
+
 bool reduceBlocks(Operation *op, ReplacedValues &values) {
   auto reduce = dyn_cast<dfg::ReduceOp>(op);
   if (!reduce || op->hasAttr(dist::accumulatesAttrName))
@@ -149,27 +158,25 @@ bool reduceBlocks(Operation *op, ReplacedValues &values) {
   std::optional<Blocks> blocks = blocksOf(tensorType(values.current(input)));
   if (!blocks)
     return false;
-  RankedTensorType from = tensorType(input), result = reduce.getType();
-  SmallVector<int64_t> dims(reduce.getDims());
+  RankedTensorType from = plan::withoutLayout(tensorType(input)), result = reduce.getType();
+  SmallVector<int64_t> dims = llvm::to_vector(reduce.getDims());
+  llvm::sort(dims);
   bool isReduced = llvm::is_contained(dims, blocks->dim);
-  if (isReduced)
+  OpBuilder builder(op);
+  Value made = seen(builder, values.current(input), blocks->opened(from));
+  if (isReduced) {
     dims.push_back(from.getRank());
-  // The blocked dimension of the result.
+  } else if (dims.size() > 1) {
+    // In two steps: each lane adds its numbers one after the other, and a sum of sums is more exact than a long one.
+    made = reduceLike(builder, reduce, made, ArrayRef(dims).drop_front());
+    dims.truncate(1);
+  }
+  made = reduceLike(builder, reduce, made, dims);
+  values.replace(op);
+  // The blocked dimension of the result. Where nothing follows it, blocks in a row are the dimension.
   Blocks left = *blocks;
   if (!reduce.getKeepDims())
     left.dim -= llvm::count_if(reduce.getDims(), [&](int64_t dim) { return dim < blocks->dim; });
-  RankedTensorType opened = isReduced ? result : left.opened(result);
-  if (isReduced && reduce.getKeepDims()) {
-    SmallVector<int64_t> shape(result.getShape());
-    shape.push_back(1);
-    opened = RankedTensorType::get(shape, result.getElementType());
-  }
-  OpBuilder builder(op);
-  Value lies = seen(builder, values.current(input), blocks->opened(plan::withoutLayout(from)));
-  Value made = dfg::ReduceOp::create(builder, op->getLoc(), opened, lies, reduce.getKindAttr(),
-                                     builder.getDenseI64ArrayAttr(dims), reduce.getKeepDimsAttr());
-  values.replace(op);
-  // Where nothing follows the blocked dimension blocks in a row are the dimension.
   if (isReduced || llvm::all_of(result.getShape().drop_front(left.dim + 1), [](int64_t size) { return size == 1; })) {
     if (made.getType() != result)
       made = plan::ViewOp::create(builder, op->getLoc(), result, made);
