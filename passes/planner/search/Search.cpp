@@ -325,7 +325,16 @@ SearchFailure Searcher::infeasible() const {
                                 "more with as many of these as chunks, and as many microbatches as stages; {1} layers "
                                 "repeat",
                                 (**request.schedule).name, repeated.count)};
-  if (!std::isfinite(leastBytes) || leastBytes <= limit)
+  if (!std::isfinite(leastBytes) || leastBytes <= limit) {
+    for (auto [mesh, layers] : llvm::zip_equal(request.pinned, pinnedLayers)) {
+      size_t stated = mesh.keeping.bySegment.size(),
+             segments = intervals.cutsOf(layers.first, layers.second).size() - 1;
+      if (stated != 0 && stated != segments)
+        return {true,
+                llvm::formatv("no plan keeps to the placement file: a \"recompute\" is for {0} segments, and what is "
+                              "pinned to device {1}{2} has {3}",
+                              stated, mesh.devices.front(), mesh.devices.size() > 1 ? " and others" : "", segments)};
+    }
     return {
         true,
         request.pinned.empty()
@@ -334,6 +343,7 @@ SearchFailure Searcher::infeasible() const {
             ? "no plan keeps to the placement file and the degrees: free some of its groups or splits, or give fewer "
               "of --degrees"
             : "no plan keeps to the placement file: free some of its groups or splits"};
+  }
   double withheld = withheldFrom(limit), needed = leastBytes + withheld;
   limit += withheld;
   if (request.isDecided)
