@@ -8,9 +8,7 @@
 #ifndef CLEAVE_PASSES_PLANNER_SEARCH_INTERVALS_H
 #define CLEAVE_PASSES_PLANNER_SEARCH_INTERVALS_H
 
-#include "passes/planner/search/Keeping.h"
-#include "passes/planner/search/Piece.h"
-#include "passes/planner/solver/Elimination.h"
+#include "passes/planner/search/PieceTable.h"
 #include "passes/planner/solver/SharedLayouts.h"
 
 #include <map>
@@ -18,32 +16,6 @@
 #include <unordered_map>
 
 namespace cleave::search {
-
-/// What the choices of an interval are best for: seconds of a microbatch, plus these.
-struct Weights {
-  double reduction = 0;      ///< For each second of joining gradients.
-  double secondsPerByte = 0; ///< For each byte of a device's memory.
-  /// What a second of gradients of weights saves: schedules that delay them fill idle time with them.
-  double delayed = 0;
-  /// A relaxation, for bounds: whatever is fixed here, each operator computes its activations again, and each
-  /// parameter's replicas share its state, just where that is worth it at the price of a byte. No stage's keeping costs
-  /// less.
-  std::optional<FixedKeeping> relaxed = std::nullopt;
-  /// What a second of the optimizer counts, as a part of what it takes for each microbatch.
-  double optimizer = 1;
-  double forward = 0; ///< Added for each second of operators' forward pass.
-  /// Where keeping is relaxed: the microbatches whose activations a device keeps.
-  double inFlight = 1;
-  /// Where keeping is relaxed: what computes again keeps the tensors with which pieces begin. Not so where nothing else
-  /// may be done and keeping all takes less.
-  bool checkpoints = false;
-  /// Keys and values of attention that can go around do so, whatever time it takes.
-  bool ringsOnly = false;
-  /// Where keeping is relaxed, and how activations are got is open: each piece does it in one way for all its
-  /// operators, the best one for it, instead of each operator for itself. Not for bundles.
-  bool byPiece = false;
-  bool operator==(const Weights &) const = default;
-};
 
 /// Sums over an interval, and what it keeps at the boundaries of its pieces.
 struct IntervalSums : Sums {
@@ -90,7 +62,7 @@ public:
   /// number of microbatches; `solver::forbidden` where there are no choices.
   double least(unsigned first, unsigned last, unsigned setting, const Weights &weights);
   /// Weights that are asked for together; their number is what the next one takes. The last ones may be any.
-  using Bundle = std::array<Weights, solver::numLanes>;
+  using Bundle = WeightBundle;
   unsigned addBundle(unsigned setting, const Bundle &bundle);
   /// `least` of each of a bundle's weights: much cheaper than one after the other. Valid until the next call or
   /// `forget`, which forgets bundles as well.
@@ -127,7 +99,7 @@ public:
                                    const std::vector<std::vector<unsigned>> &choices);
 
 private:
-  struct Table;
+  using Table = PieceTable;
   struct Products;
   struct Node;
 
