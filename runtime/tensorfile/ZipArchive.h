@@ -7,6 +7,7 @@
 #define CLEAVE_RUNTIME_TENSORFILE_ZIPARCHIVE_H
 
 #include "runtime/FileWriter.h"
+#include "runtime/tensorfile/ByteCursor.h"
 
 #include <vector>
 
