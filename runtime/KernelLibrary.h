@@ -49,6 +49,8 @@ public:
   virtual bool canRoundProducts() const { return false; }
   /// Whether there are post operations for gradients of activations.
   virtual bool hasGradientPostOps() const { return false; }
+  /// Whether there are kernels for attention and its gradient.
+  virtual bool hasAttention() const { return false; }
   /// The kernel for a device of `threads` cores, on which a library may decide or not. Takes no more than about a
   /// millisecond and no device. Status::Unsupported when the library cannot do it or does it no better than compiled
   /// code, Status::Rejected when the description contradicts itself. Thread-safe.

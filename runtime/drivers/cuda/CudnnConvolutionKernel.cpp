@@ -40,6 +40,11 @@ Error ConvolutionWays::runOnce(const CudaRuntime &cuda, void *const *arguments, 
   return checkCuda(cuda, cuda.cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 
+void noteOrder(const std::string &kernel) {
+  std::cerr << "cleave: cuDNN has no algorithm for " + kernel +
+                   " that gives the same result every time: the last bits may " + "differ from run to run\n";
+}
+
 namespace {
 
 class ConvolutionKernel final : public CudaLibraryKernel {
@@ -75,12 +80,6 @@ Error ConvolutionKernel::load() {
   if (auto engines = loadCudnnEngines(task, library))
     families.push_back(std::move(engines));
   return Error::success();
-}
-
-/// Says on standard error that a kernel's sums may be added in another order each time.
-void noteOrder(const std::string &kernel) {
-  std::cerr << "cleave: cuDNN has no algorithm for " + kernel +
-                   " that gives the same result every time: the last bits may " + "differ from run to run\n";
 }
 
 bool ConvolutionKernel::takeKept(const std::string &text, void *const *arguments, cudaStream_t stream) {

@@ -16,8 +16,6 @@ namespace {
 
 /// How many plans are built and measured.
 constexpr size_t mostPlans = 8;
-/// What the address of an engine's workspace is made a multiple of.
-constexpr uint64_t engineAlignment = 256, scratchAlignment = 64;
 
 class Engines final : public ConvolutionWays {
 public:
@@ -33,15 +31,12 @@ private:
   Error load(void *const *arguments, cudaStream_t stream);
   Expected<CudnnPlan> usablePlan(const CudnnEngineChoice &choice, std::optional<Order> order) const;
   Error run(const CudnnPlan &plan, void *const *arguments, cudaStream_t stream) const;
-  uint64_t workspaceBytes() const {
-    constexpr uint64_t most = engineAlignment - scratchAlignment;
-    return task.desc.scratchBytes > most ? task.desc.scratchBytes - most : 0;
-  }
+  uint64_t workspaceBytes() const { return cudnnWorkspaceBytes(task.desc.scratchBytes); }
 
   const ConvolutionTask &task;
   const Cudnn &library;
   bool adds = false; ///< to what lies where the result goes
-  std::optional<CudnnConvolutionGraph> graph;
+  std::optional<CudnnGraph> graph;
   CudnnEngineChoice chosen;
   std::optional<CudnnPlan> plan; ///< of what was chosen
 };
@@ -53,7 +48,7 @@ Error Engines::load(void *const *arguments, cudaStream_t stream) {
   auto handle = cudnnHandleOf(task.cuda, library, stream);
   if (!handle)
     return handle.error();
-  auto made = CudnnConvolutionGraph::make(library, task.problem, adds, *handle);
+  auto made = makeConvolutionGraph(library, task.problem, adds, *handle);
   if (!made)
     return made.error();
   graph.emplace(std::move(*made));
@@ -66,7 +61,7 @@ Expected<CudnnPlan> Engines::usablePlan(const CudnnEngineChoice &choice, std::op
   if (!notes)
     return notes.error();
   bool isOther = order && notes->isRepeatable() != (*order == Order::Repeatable);
-  if (isOther || !notes->isExact(task.problem) || !notes->isReady())
+  if (isOther || !isExact(*notes, task.problem) || !notes->isReady())
     return makeError(Status::Unsupported, choice.text(), " computes otherwise");
   auto made = graph->plan(choice);
   if (made && made->workspaceBytes > workspaceBytes())
@@ -79,13 +74,13 @@ Error Engines::run(const CudnnPlan &of, void *const *arguments, cudaStream_t str
   auto handle = cudnnHandleOf(task.cuda, library, stream);
   if (!handle)
     return handle.error();
-  void *workspace = nullptr;
-  if (of.workspaceBytes != 0) {
-    auto begin = reinterpret_cast<uintptr_t>(task.workspaceOf(arguments));
-    workspace = reinterpret_cast<void *>((begin + engineAlignment - 1) / engineAlignment * engineAlignment);
-  }
+  void *workspace = of.workspaceBytes != 0 ? cudnnWorkspace(task.workspaceOf(arguments)) : nullptr;
   void *result = task.resultOf(arguments);
-  if (Error error = graph->execute(*handle, of, task.dataOf(arguments), task.weightsOf(arguments), result, workspace))
+  if (Error error = graph->execute(*handle, of,
+                                   {{cudnnDataNumber, task.dataOf(arguments)},
+                                    {cudnnWeightsNumber, task.weightsOf(arguments)},
+                                    {cudnnResultNumber, result}},
+                                   workspace))
     return makeError(error.status(), "cudnn kernel ", task.desc.text(), ": ", error.message());
   return (adds ? task.epilogueAfterAddition : task.epilogue).enqueue(result, arguments, stream);
 }

@@ -3,6 +3,7 @@
 // Poolings by cuDNN, and the choice between its kernels.
 
 #include "runtime/drivers/cuda/CudnnKernel.h"
+#include "runtime/drivers/cuda/rules/CudnnAttention.h"
 #include "runtime/drivers/cuda/rules/CudnnProblem.h"
 
 namespace cleave::runtime {
@@ -92,8 +93,10 @@ Expected<std::unique_ptr<CudaLibraryKernel>> loadCudnnKernel(const LibraryKernel
   auto library = cudaLibrary<Cudnn>();
   if (!library)
     return library.error();
-  auto kernel = isCudnnConvolution(desc.operation) ? loadCudnnConvolution(**cuda, **library, desc)
-                                                   : loadCudnnPooling(**cuda, **library, desc);
+  auto load = isCudnnConvolution(desc.operation) ? loadCudnnConvolution
+              : isCudnnAttention(desc.operation) ? loadCudnnAttention
+                                                 : loadCudnnPooling;
+  auto kernel = load(**cuda, **library, desc);
   if (!kernel)
     return inCudnnKernel(desc, kernel.error());
   return kernel;

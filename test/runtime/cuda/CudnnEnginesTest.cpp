@@ -252,7 +252,7 @@ TEST(CudnnEngines, AreFoundByTheRealLibrary) {
         for (auto [element, tf32] :
              {std::pair{ElementType::F32, false}, {ElementType::F32, true}, {ElementType::BF16, false}}) {
           CudnnConvolution problem = problemOf(direction, kernel, stride, element, tf32);
-          auto graph = CudnnConvolutionGraph::make(**library, problem, /*adds=*/false, nullptr, &properties);
+          auto graph = makeConvolutionGraph(**library, problem, /*adds=*/false, nullptr, &properties);
           ASSERT_TRUE(graph) << graph.error().text();
           size_t found = 0, usable = 0, onTensorCores = 0;
           for (auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK, CUDNN_HEUR_MODE_B}) {
@@ -263,7 +263,7 @@ TEST(CudnnEngines, AreFoundByTheRealLibrary) {
               EXPECT_EQ(CudnnEngineChoice::read(choice.text()), choice);
               auto notes = graph->notesOf(choice.engine);
               ASSERT_TRUE(notes) << notes.error().text();
-              if (!notes->isExact(problem) || !notes->isRepeatable() || !notes->isReady())
+              if (!isExact(*notes, problem) || !notes->isRepeatable() || !notes->isReady())
                 continue;
               auto plan = graph->plan(choice);
               EXPECT_TRUE(plan) << choice.text() << ": " << plan.error().text();

@@ -5,6 +5,7 @@
 #include "runtime/drivers/cuda/rules/CudaLibraries.h"
 
 #include "runtime/drivers/cuda/rules/CublasProblem.h"
+#include "runtime/drivers/cuda/rules/CudnnAttention.h"
 #include "runtime/drivers/cuda/rules/CudnnProblem.h"
 
 namespace cleave::runtime {
@@ -28,6 +29,8 @@ Expected<Answer> ask(const LibraryKernelDesc &desc) {
     return answer("cublaslt", readCublasProblem(desc));
   if (isCudnnConvolution(desc.operation))
     return answer("cudnn", readCudnnConvolution(desc));
+  if (isCudnnAttention(desc.operation))
+    return answer("cudnn", readCudnnAttention(desc));
   if (desc.operation.starts_with("pooling."))
     return answer("cudnn", readCudnnPooling(desc));
   return makeError(Status::Unsupported, "left to compiled kernels");
@@ -39,6 +42,7 @@ public:
   bool choosesLayouts() const override { return false; }
   bool canRoundProducts() const override { return true; }
   bool hasGradientPostOps() const override { return true; }
+  bool hasAttention() const override { return true; }
 
   Expected<LibraryChoice> choose(const LibraryKernelQuery &query, unsigned) const override {
     // What is left open stays as it is: row-major, or transposed where the description says so.

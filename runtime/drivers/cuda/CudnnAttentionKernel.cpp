@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Attention and its gradient by the fused engines of cuDNN's backend: the fastest by measuring. Their code is compiled
+// when a plan is loaded.
+
+#include "runtime/drivers/cuda/CudaLibraryAlgorithms.h"
+#include "runtime/drivers/cuda/CudnnAttentionGraph.h"
+#include "runtime/drivers/cuda/CudnnKernel.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace cleave::runtime {
+
+namespace {
+
+/// How many plans are built and measured.
+constexpr size_t mostAttentionPlans = 4;
+
+class AttentionKernel final : public CudaLibraryKernel {
+public:
+  AttentionKernel(const CudaRuntime &cuda, const Cudnn &library, const LibraryKernelDesc &desc,
+                  const CudnnAttention &problem)
+      : cuda(cuda), library(library), desc(desc), problem(problem) {}
+
+  Error choose(void *const *arguments, cudaStream_t stream) override;
+  Error enqueue(void *const *arguments, cudaStream_t stream) override { return run(*plan, arguments, stream); }
+
+private:
+  Expected<CudnnPlan> usablePlan(const CudnnEngineChoice &choice) const;
+  bool takeKept(const std::string &text, void *const *arguments, cudaStream_t stream);
+  Error measure(void *const *arguments, cudaStream_t stream);
+  Error run(const CudnnPlan &of, void *const *arguments, cudaStream_t stream) const;
+
+  const CudaRuntime &cuda;
+  const Cudnn &library;
+  LibraryKernelDesc desc;
+  CudnnAttention problem;
+  /// Numbers that engines read: the lowest of float32 hides, since an infinity less an infinity is none.
+  float scale = problem.scale, hidden = std::numeric_limits<float>::lowest(), one = 1;
+  std::optional<CudnnGraph> graph;
+  CudnnEngineChoice chosen;
+  std::optional<CudnnPlan> plan;
+};
+
+Expected<CudnnPlan> AttentionKernel::usablePlan(const CudnnEngineChoice &choice) const {
+  auto made = graph->plan(choice);
+  uint64_t most = cudnnWorkspaceBytes(desc.scratchBytes) - problem.rowSumsBytes() - problem.accumulatedBytes();
+  if (made && made->workspaceBytes > most)
+    return makeError(Status::Unsupported, choice.text(), " expects ", made->workspaceBytes, " bytes of workspace, got ",
+                     most);
+  return made;
+}
+
+Error AttentionKernel::run(const CudnnPlan &of, void *const *arguments, cudaStream_t stream) const {
+  auto handle = cudnnHandleOf(cuda, library, stream);
+  if (!handle)
+    return handle.error();
+  using Name = CudnnAttentionTensor;
+  std::vector<std::pair<int64_t, void *>> tensors;
+  auto add = [&](Name name, const void *place) {
+    tensors.emplace_back(static_cast<int64_t>(name), const_cast<void *>(place));
+  };
+  std::vector<Name> names = {Name::Queries, Name::Keys, Name::Values};
+  if (problem.isGradient)
+    names.insert(names.end(), {Name::Result, Name::LogSums, Name::ResultGradient, Name::QueriesGradient,
+                               Name::KeysGradient, Name::ValuesGradient});
+  else
+    names.push_back(Name::Result);
+  if (problem.givesLogSums)
+    names.push_back(Name::LogSums);
+  for (size_t i = 0; i != names.size(); ++i)
+    add(names[i], arguments[i]);
+  add(Name::Scale, &scale);
+  if (problem.isCausal)
+    add(Name::Hidden, &hidden);
+  auto *place = static_cast<std::byte *>(cudnnWorkspace(arguments[names.size()]));
+  if (problem.isGradient) {
+    add(Name::One, &one);
+    add(Name::RowSums, place);
+    place += problem.rowSumsBytes();
+    if (!problem.isRepeatable())
+      add(Name::Accumulated, place);
+    place += problem.accumulatedBytes();
+  }
+  if (Error error = graph->execute(*handle, of, tensors, place))
+    return inCudnnKernel(desc, error);
+  return Error::success();
+}
+
+bool AttentionKernel::takeKept(const std::string &text, void *const *arguments, cudaStream_t stream) {
+  auto choice = CudnnEngineChoice::read(text);
+  if (!choice)
+    return false;
+  auto made = usablePlan(*choice);
+  if (!made || run(*made, arguments, stream) ||
+      checkCuda(cuda, cuda.cudaStreamSynchronize(stream), "cudaStreamSynchronize"))
+    return false;
+  chosen = *choice;
+  plan.emplace(std::move(*made));
+  return true;
+}
+
+Error AttentionKernel::measure(void *const *arguments, cudaStream_t stream) {
+  float least = std::numeric_limits<float>::infinity();
+  Error last = makeError(Status::Unsupported, "cuDNN ", library.cudnnGetVersion(),
+                         " has no engine for it on this GPU; compile the plan with --no-fused-attention");
+  std::vector<CudnnEngineChoice> tried;
+  size_t measured = 0;
+  for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    if (mode == CUDNN_HEUR_MODE_FALLBACK && plan)
+      break;
+    auto choices = graph->find(mode);
+    if (!choices)
+      continue;
+    for (const CudnnEngineChoice &choice : *choices) {
+      if (measured == mostAttentionPlans)
+        break;
+      if (std::find(tried.begin(), tried.end(), choice) != tried.end())
+        continue;
+      tried.push_back(choice);
+      auto candidate = usablePlan(choice);
+      if (!candidate)
+        continue;
+      ++measured;
+      auto time = measureOnStream(cuda, stream, [&] { return run(*candidate, arguments, stream); }, least);
+      if (!time)
+        last = time.error();
+      else if (*time < least) {
+        least = *time;
+        chosen = choice;
+        plan.emplace(std::move(*candidate));
+      }
+    }
+  }
+  return plan ? Error::success() : inCudnnKernel(desc, last);
+}
+
+Error AttentionKernel::choose(void *const *arguments, cudaStream_t stream) {
+  auto handle = cudnnHandleOf(cuda, library, stream);
+  if (!handle)
+    return handle.error();
+  auto made = makeAttentionGraph(library, problem, *handle);
+  if (!made)
+    return inCudnnKernel(desc, made.error());
+  graph.emplace(std::move(*made));
+  auto key = algorithmKey(cuda, "cudnn " + std::to_string(library.cudnnGetVersion()), desc);
+  if (!key)
+    return key.error();
+  CudaAlgorithmCache &cache = CudaAlgorithmCache::ofProcess();
+  if (auto text = cache.find(*key); text && takeKept(*text, arguments, stream))
+    return Error::success();
+  if (Error error = measure(arguments, stream))
+    return error;
+  if (!problem.isRepeatable())
+    noteOrder(desc.text());
+  cache.insert(*key, chosen.text());
+  return Error::success();
+}
+
+} // namespace
+
+Expected<std::unique_ptr<CudaLibraryKernel>> loadCudnnAttention(const CudaRuntime &cuda, const Cudnn &library,
+                                                                const LibraryKernelDesc &desc) {
+  auto problem = readCudnnAttention(desc);
+  if (!problem)
+    return problem.error();
+  if (desc.scratchBytes < problem->workspaceBytes())
+    return makeError(Status::Rejected, "expects ", problem->workspaceBytes(), " bytes of scratch memory, got ",
+                     desc.scratchBytes);
+  if (!hasCudnnBackend(library))
+    return makeError(Status::Unsupported, "cuDNN ", library.cudnnGetVersion(),
+                     " has no graphs; install cuDNN 9, or compile the plan with --no-fused-attention");
+  return std::unique_ptr<CudaLibraryKernel>(std::make_unique<AttentionKernel>(cuda, library, desc, *problem));
+}
+
+} // namespace cleave::runtime
