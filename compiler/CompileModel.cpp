@@ -197,6 +197,7 @@ Error ModelCompiler::generate() {
   options.reference = request.target.reference;
   options.libraries = !request.target.noLibraries;
   options.tf32 = request.target.tf32;
+  options.attention = !request.target.noFusedAttention;
   options.threads = request.target.threads ? request.target.threads : runtime::hostTopology().usableCores();
   return runStage("codegen", [&](OpPassManager &manager) { buildCodegenPipeline(manager, options); });
 }

@@ -58,6 +58,8 @@ std::string ModelCompiler::continuation(StringRef stage) const {
     codegen.push_back("libraries=false");
   if (target.tf32)
     codegen.push_back("tf32=true");
+  if (target.noFusedAttention)
+    codegen.push_back("attention=false");
   emit.push_back(passOption("model", request.model.model));
   std::filesystem::path plan = request.planFile;
   if (plan.empty() || !request.lastStage.empty())

@@ -5,6 +5,7 @@
 #include "compiler/ModelReader.h"
 
 #include "compiler/ModelWeights.h"
+#include "dialects/dfg/Attention.h"
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/plan/Plan.h"
@@ -114,6 +115,22 @@ Error mapParameters(ModuleOp module, StringRef folder, StringRef otherFolder, We
   return Error::success();
 }
 
+/// Says of parameters that are causal masks what they are: their numbers are at hand here alone.
+static void markCausalMasks(ModuleOp module, const WeightsStore &weights, bool training) {
+  for (auto parameter : module.getOps<dfg::ParameterOp>()) {
+    auto file = dyn_cast<dfg::FileAttr>(parameter.getInit());
+    RankedTensorType type = parameter.getTensorType();
+    // What training learns does not stay a mask.
+    if (!file || (training && isa<FloatType>(type.getElementType()) && !parameter.getState()))
+      continue;
+    uint64_t bytes = HostTensor(type, nullptr, nullptr).getNumBytes();
+    const char *data = weights.find(file.getPath(), file.getOffset(), bytes);
+    dfg::CausalMask mask = data ? dfg::getCausalMask(HostTensor(type, data, nullptr)) : dfg::CausalMask::None;
+    if (mask != dfg::CausalMask::None)
+      parameter->setAttr(dfg::causalMaskAttrName, StringAttr::get(module.getContext(), dfg::stringifyCausalMask(mask)));
+  }
+}
+
 static Expected<LoadedModel> readText(MLIRContext &context, const ModelOptions &options, const std::string &weightsFile,
                                       ImportReport &import) {
   if (options.samples)
@@ -135,6 +152,7 @@ static Expected<LoadedModel> readText(MLIRContext &context, const ModelOptions &
   model.module->walk([&](dfg::OpaqueOp op) {
     import.unsupported.push_back({dfg::getNodeName(op.getLoc()).str(), op.getKind().str(), "unknown operator"});
   });
+  markCausalMasks(*model.module, model.weights, /*training=*/true);
   return model;
 }
 
@@ -149,6 +167,7 @@ Expected<LoadedModel> readModel(MLIRContext &context, const ModelOptions &option
   auto module = importOnnx(context, options.model, *importing, weights, import);
   if (failed(module))
     return alreadySaid(static_cast<Status>(import.failure));
+  markCausalMasks(**module, weights, importing->training);
   return LoadedModel{std::move(*module), std::move(weights)};
 }
 

@@ -212,6 +212,8 @@ static std::vector<TargetOption> makeRows() {
       {"max-step", &Options::mostStep, "with --objective cost: the longest that a step may take, as \"1.2 s\"", "TIME"},
       {"reference", &Options::reference, "plain loops for every operator by itself, without fusion and libraries"},
       {"no-libraries", &Options::noLibraries, "compile every kernel; use none of a library"},
+      {"no-fused-attention", &Options::noFusedAttention,
+       "GPUs: products and softmax for attention in bfloat16, not one kernel of cuDNN"},
       {"no-combine", &Options::noCombine, "a message for every gradient: collectives do not share any"},
       {"compile-threads", &Options::threads, "threads that compile; 0: one a core", "", {}, {}, true},
   };

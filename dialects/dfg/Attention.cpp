@@ -122,6 +122,37 @@ static bool findResult(Attention &attention) {
 
 namespace {
 
+/// Compares values by what they are made of.
+class Sameness {
+public:
+  explicit Sameness(const AttentionGradient &gradient) : gradient(gradient) {}
+
+  bool isRepetition(Operation *op, Operation *own, unsigned depth = 0) const {
+    auto isSame = [&](Value a, Value b) { return success(areSame(a, b, depth + 1)); };
+    return op == own ||
+           OperationEquivalence::isEquivalentTo(own, op, isSame, nullptr, OperationEquivalence::IgnoreLocations);
+  }
+  bool areSame(Value a, Value b, unsigned depth = 0) const {
+    constexpr unsigned deepest = 8;
+    for (Value *value : {&a, &b})
+      while (auto barrier = value->getDefiningOp<BarrierOp>())
+        *value = barrier.getOperand();
+    a = known(a);
+    b = known(b);
+    Operation *one = a.getDefiningOp(), *other = b.getDefiningOp();
+    return a == b || (depth < deepest && one && other && one->getNumResults() == 1 && isMemoryEffectFree(one) &&
+                      isRepetition(other, one, depth));
+  }
+  /// What a repetition stands for.
+  Value known(Value value) const {
+    auto found = gradient.repeated.find(value);
+    return found == gradient.repeated.end() ? value : found->second;
+  }
+
+private:
+  const AttentionGradient &gradient;
+};
+
 class GradientFinder {
 public:
   GradientFinder(Attention &attention, AttentionMiss &miss)
@@ -209,27 +240,9 @@ private:
     return false;
   }
 
-  bool isRepetition(Operation *op, Operation *own, unsigned depth = 0) const {
-    auto isSame = [&](Value a, Value b) { return success(areSame(a, b, depth + 1)); };
-    return op == own ||
-           OperationEquivalence::isEquivalentTo(own, op, isSame, nullptr, OperationEquivalence::IgnoreLocations);
-  }
-  /// Whether two values are the same by what they are made of.
-  bool areSame(Value a, Value b, unsigned depth = 0) const {
-    constexpr unsigned deepest = 8;
-    for (Value *value : {&a, &b})
-      while (auto barrier = value->getDefiningOp<BarrierOp>())
-        *value = barrier.getOperand();
-    a = known(a);
-    b = known(b);
-    Operation *one = a.getDefiningOp(), *other = b.getDefiningOp();
-    return a == b || (depth < deepest && one && other && one->getNumResults() == 1 && isMemoryEffectFree(one) &&
-                      isRepetition(other, one, depth));
-  }
-  Value known(Value value) const {
-    auto found = this->found.repeated.find(value);
-    return found == this->found.repeated.end() ? value : found->second;
-  }
+  bool isRepetition(Operation *op, Operation *own) const { return Sameness(found).isRepetition(op, own); }
+  bool areSame(Value a, Value b) const { return Sameness(found).areSame(a, b); }
+  Value known(Value value) const { return Sameness(found).known(value); }
 
   /// A product that reads scores: over the keys, or over the queries and all that lies before them but batches.
   bool addProduct(DotGeneralOp product, OpOperand &use) {
@@ -289,9 +302,13 @@ private:
            numBatchElements(product.getResult(), product.getLhsBatch().size()) == numBatchElements();
   }
 
-  static Value withoutReshapes(Value value) {
-    while (auto reshape = value.getDefiningOp<ReshapeOp>())
-      value = reshape.getInput();
+  /// The numbers under another shape or type.
+  static Value withoutCasts(Value value) {
+    while (Operation *op = value.getDefiningOp()) {
+      if (!isa<ReshapeOp, CastOp>(op))
+        break;
+      value = op->getOperand(0);
+    }
     return value;
   }
   /// Whether the sums are those of the weights times their gradient.
@@ -299,7 +316,7 @@ private:
     auto product = found.sums.getInput().getDefiningOp<MulOp>();
     if (!product)
       return false;
-    Value a = known(withoutReshapes(product.getLhs())), b = known(withoutReshapes(product.getRhs()));
+    Value a = known(withoutCasts(product.getLhs())), b = known(withoutCasts(product.getRhs()));
     Value weights = attention.softmax.getResult(), gradient = found.weights.getResult();
     return (a == weights && b == gradient) || (a == gradient && b == weights);
   }
@@ -336,7 +353,7 @@ static Operation *findBetweenResult(Value weights, unsigned most = 4) {
   return first;
 }
 
-std::optional<Attention> findAttention(Operation *op, AttentionMiss *miss) {
+std::optional<Attention> findAttention(Operation *op, AttentionMiss *miss, ScoreTypes types) {
   AttentionMiss unasked;
   AttentionMiss &missed = miss ? *miss : unasked;
   missed = {};
@@ -364,13 +381,96 @@ std::optional<Attention> findAttention(Operation *op, AttentionMiss *miss) {
               scores.getLhsContracting().size() == 1 && result.getRhsFree().size() == 1 &&
               result.getLhsFree().size() >= 1 &&
               llvm::equal(result.getLhsBatch(), llvm::seq<int64_t>(0, result.getLhsBatch().size()));
-  if (!isWide)
+  if (types == ScoreTypes::Wide && !isWide)
     missed = {softmax, "they are neither f32 nor f64 from the first product on"};
   else if (!fits || !findLeading(found))
     missed = {scores, "batches and heads are grouped in another way for each product"};
   else if (GradientFinder(found, missed).run())
     return found;
   return std::nullopt;
+}
+
+bool areSame(const AttentionGradient &gradient, Value a, Value b) { return Sameness(gradient).areSame(a, b); }
+
+//===-- causal masks ------------------------------------------------------------------------------------------===//
+
+/// The numbers of a mask from here on hide what they are added to, for any scores there are.
+static constexpr double hides = -1e9;
+
+/// Reads an element of a tensor of booleans or floats.
+static double numberAt(const HostTensor &tensor, int64_t index) {
+  Type type = tensor.getElementType();
+  if (type.isInteger(1))
+    return tensor.data()[index] != 0;
+  if (type.isF32())
+    return tensor.as<float>()[index];
+  if (type.isF64())
+    return tensor.as<double>()[index];
+  llvm::APFloat value(cast<FloatType>(type).getFloatSemantics(), llvm::APInt(16, tensor.as<uint16_t>()[index]));
+  return value.convertToDouble();
+}
+
+CausalMask getCausalMask(const HostTensor &tensor) {
+  Type type = tensor.getElementType();
+  ArrayRef<int64_t> shape = tensor.getShape();
+  bool isBool = type.isInteger(1);
+  if (!(isBool || type.isF32() || type.isF64() || type.isF16() || type.isBF16()) || shape.size() < 2 ||
+      shape.back() < 2 || llvm::any_of(shape.drop_back(2), [](int64_t size) { return size != 1; }))
+    return CausalMask::None;
+  double first = numberAt(tensor, 0);
+  CausalMask mask = !isBool ? CausalMask::Added : first != 0 ? CausalMask::Seen : CausalMask::Hidden;
+  int64_t keys = shape.back(), queries = shape[shape.size() - 2];
+  for (int64_t query = 0; query != queries; ++query)
+    for (int64_t key = 0; key != keys; ++key) {
+      double value = numberAt(tensor, query * keys + key);
+      bool isSeen = key <= query;
+      bool fits = isBool ? value == (isSeen == (mask == CausalMask::Seen)) : isSeen ? value == 0 : value <= hides;
+      if (!fits)
+        return CausalMask::None;
+    }
+  return mask;
+}
+
+StringRef stringifyCausalMask(CausalMask mask) {
+  switch (mask) {
+  case CausalMask::Added:
+    return "added";
+  case CausalMask::Seen:
+    return "seen";
+  case CausalMask::Hidden:
+    return "hidden";
+  case CausalMask::None:
+    break;
+  }
+  return "";
+}
+
+CausalMask readCausalMask(StringRef text) {
+  for (CausalMask mask : {CausalMask::Added, CausalMask::Seen, CausalMask::Hidden})
+    if (text == stringifyCausalMask(mask))
+      return mask;
+  return CausalMask::None;
+}
+
+CausalMask getCausalMask(Value value) {
+  while (auto cast = value.getDefiningOp<CastOp>()) {
+    if (!isa<FloatType>(tensorType(cast.getInput()).getElementType()) || !isa<FloatType>(cast.getTo()))
+      return CausalMask::None;
+    value = cast.getInput();
+  }
+  if (auto constant = value.getDefiningOp<ConstantOp>())
+    if (auto elements = dyn_cast<DenseElementsAttr>(constant.getValue()))
+      return getCausalMask(HostTensor::fromAttribute(elements));
+  auto read = value.getDefiningOp<ReadOp>();
+  if (!read)
+    return CausalMask::None;
+  auto parameter =
+      SymbolTable::lookupNearestSymbolFrom<ParameterOp>(read, StringAttr::get(read.getContext(), read.getParameter()));
+  // A part of it hides other keys.
+  if (!parameter || parameter.getTensorType() != value.getType())
+    return CausalMask::None;
+  auto text = parameter->getAttrOfType<StringAttr>(causalMaskAttrName);
+  return text ? readCausalMask(text.getValue()) : CausalMask::None;
 }
 
 } // namespace cleave::dfg

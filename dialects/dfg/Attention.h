@@ -7,6 +7,7 @@
 #define CLEAVE_DIALECTS_DFG_ATTENTION_H
 
 #include "dialects/dfg/Dfg.h"
+#include "dialects/interfaces/HostTensor.h"
 
 namespace cleave::dfg {
 
@@ -58,9 +59,28 @@ struct AttentionMiss {
   llvm::StringRef reason;
 };
 
-/// The attention in f32 or f64 of which the operator is the softmax; none where it is something else, or where `miss`
-/// says why.
-std::optional<Attention> findAttention(mlir::Operation *op, AttentionMiss *miss = nullptr);
+/// Whether scores and weights are float32 or float64 from the first product on, or may be rounded between.
+enum class ScoreTypes { Wide, Any };
+
+/// The attention of which the operator is the softmax; none where it is something else, or where `miss` says why.
+std::optional<Attention> findAttention(mlir::Operation *op, AttentionMiss *miss = nullptr,
+                                       ScoreTypes types = ScoreTypes::Wide);
+
+/// Whether two values are the same by what they are made of, though the backward pass may have repeated one of them.
+bool areSame(const AttentionGradient &gradient, mlir::Value a, mlir::Value b);
+
+/// How a tensor of a model hides keys (its last dimension) behind each query's own position (the dimension before), and
+/// nothing else: by numbers that are added to scores, 0 up to the diagonal and -1e9 or less behind it, or by booleans
+/// that are true for the scores that stay, or for the others. Dimensions before are of one element.
+enum class CausalMask { None, Added, Seen, Hidden };
+CausalMask getCausalMask(const HostTensor &tensor);
+/// The same of a constant's value or a parameter's that stays what it is.
+CausalMask getCausalMask(mlir::Value value);
+
+/// The attribute of a parameter that is a causal mask: its name, and the text for a mask.
+inline constexpr llvm::StringLiteral causalMaskAttrName = "dfg.causal_mask";
+llvm::StringRef stringifyCausalMask(CausalMask mask);
+CausalMask readCausalMask(llvm::StringRef text);
 
 /// Whether kernels for processors compute attention by blocks of keys, so that its scores are never in memory together.
 /// Smaller ones stay in the cache, and what libraries take for the products is less; and for a few queries it does not

@@ -2,6 +2,7 @@
 //
 // Registers the dialect, and reads node names from locations.
 
+#include "dialects/dfg/Attention.h"
 #include "dialects/dfg/Dfg.h"
 #include "dialects/dfg/PortAttributes.h"
 
@@ -39,6 +40,13 @@ LogicalResult DfgDialect::verifyOperationAttribute(Operation *op, NamedAttribute
   bool isOfGraph = attribute.getName() == samplesAttrName || attribute.getName() == bucketAttrName;
   if (isOfGraph && isa<GraphOp>(op) && isa<IntegerAttr>(attribute.getValue()))
     return success();
+  if (attribute.getName() == causalMaskAttrName && isa<ParameterOp>(op)) {
+    auto text = dyn_cast<StringAttr>(attribute.getValue());
+    if (text && readCausalMask(text.getValue()) != CausalMask::None)
+      return success();
+    return op->emitOpError("expects '") << causalMaskAttrName << "' to be \"added\", \"seen\" or \"hidden\", got "
+                                        << attribute.getValue();
+  }
   return op->emitOpError("carries the attribute '")
          << attribute.getName().getValue() << "', expected it on an argument or result of 'dfg.graph'";
 }

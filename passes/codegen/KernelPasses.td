@@ -93,6 +93,31 @@ def FoldBatchNormPass : Pass<"codegen-fold-batch-norm", "::cleave::dist::Program
   let dependentDialects = ["::cleave::dfg::DfgDialect"];
 }
 
+def SelectAttentionPass : Pass<"codegen-select-attention", "::mlir::ModuleOp"> {
+  let summary = "Compute attention by a library's kernel";
+  let description = [{
+    In programs of devices whose library computes attention: a product of queries and keys, a scale and a causal mask, a
+    softmax over the keys and a product with values become one `plan.launch`, where the library has a kernel for these
+    heads and there are 64 queries and keys or more. In training so do the products of the gradient, which makes the
+    weights again from the scores and, by query, what is kept of their softmax. Tensors are taken with positions before
+    heads where queries lie so before they are transposed.
+
+    Before:
+    ```mlir
+    %0 = dfg.dot_general %q, %k {…} : (tensor<8x12x1024x64xbf16>, tensor<8x12x1024x64xbf16>) -> tensor<8x12x1024x1024xbf16>
+    %1 = dfg.mul %0, %scale : …
+    %2 = dfg.softmax %1 {dim = 3 : i64} : …
+    %3 = dfg.dot_general %2, %v {…} : … -> tensor<8x12x1024x64xbf16>
+    ```
+    After:
+    ```mlir
+    %3 = plan.launch @cudnn.attention.0(%q, %k, %v) : … -> tensor<8x12x1024x64xbf16>
+    ```
+    Requires: nothing but its gradient reads the scores.
+  }];
+  let dependentDialects = ["::cleave::dfg::DfgDialect", "::cleave::plan::PlanDialect"];
+}
+
 def FuseAttentionPass : Pass<"codegen-fuse-attention", "::cleave::dist::ProgramOp"> {
   let summary = "Compute attention of long sequences by blocks of keys";
   let description = [{

@@ -92,16 +92,16 @@ LibraryKernel LibraryKernels::insert(const runtime::LibraryChoice &choice) {
     postOps.push_back(plan::PostOpAttr::get(context, post.kind, builder.getF64FloatAttr(post.alpha),
                                             builder.getF64FloatAttr(post.beta), post.argument));
   LibraryKernel kernel;
-  SmallVector<Type> inputs;
+  SmallVector<Type> inputs, outputs;
   for (const runtime::TensorType &type : desc.inputs)
     inputs.push_back(kernel.inputs.emplace_back(fromRuntimeType(context, type)));
-  kernel.output = fromRuntimeType(context, desc.outputs.front());
+  for (const runtime::TensorType &type : desc.outputs)
+    outputs.push_back(kernel.outputs.emplace_back(fromRuntimeType(context, type)));
   std::string name = desc.library + "." + desc.operation + "." + std::to_string(byKernel.size() - 1);
   kernel.symbol = FlatSymbolRefAttr::get(context, name);
   plan::LibraryKernelOp::create(builder, builder.getUnknownLoc(), name, desc.library, desc.operation,
-                                builder.getDictionaryAttr(parameters),
-                                builder.getFunctionType(inputs, Type(kernel.output)), builder.getArrayAttr(postOps),
-                                desc.implementation, desc.scratchBytes);
+                                builder.getDictionaryAttr(parameters), builder.getFunctionType(inputs, outputs),
+                                builder.getArrayAttr(postOps), desc.implementation, desc.scratchBytes);
   kernel.quality = choice.quality;
   return kernel;
 }

@@ -21,9 +21,10 @@ namespace cleave {
 /// A kernel that a launch may call: its symbol and the types that it takes and gives.
 struct LibraryKernel {
   mlir::FlatSymbolRefAttr symbol;
-  llvm::SmallVector<mlir::RankedTensorType, 4> inputs;
-  mlir::RankedTensorType output;
+  llvm::SmallVector<mlir::RankedTensorType, 4> inputs, outputs;
   runtime::KernelQuality quality = runtime::KernelQuality::Good;
+
+  llvm::SmallVector<mlir::Type> getOutputTypes() const { return {outputs.begin(), outputs.end()}; }
 };
 
 /// A device as the one who chooses its kernels sees it.

@@ -23,7 +23,7 @@ int64_t product(RankedTensorType type, ArrayRef<int64_t> dims) {
 }
 
 /// One side of a product: its dimensions in three groups.
-struct Side {
+struct ProductSide {
   Value value;
   ArrayRef<int64_t> batch, contracting;
   SmallVector<int64_t> free;
@@ -31,7 +31,7 @@ struct Side {
 
 /// The side as batch x first x second: whichever of (free, contracting) and (contracting, free) needs no transpose is
 /// taken; `contractingDim` receives where the contracting dimension lies.
-Value inOrder(OpBuilder &builder, Location loc, const Side &side, bool batched, int64_t &contractingDim) {
+Value inOrder(OpBuilder &builder, Location loc, const ProductSide &side, bool batched, int64_t &contractingDim) {
   RankedTensorType type = tensorType(side.value);
   SmallVector<int64_t> freeFirst(side.batch), contractingFirst(side.batch);
   llvm::append_range(freeFirst, side.free);

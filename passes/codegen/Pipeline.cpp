@@ -25,9 +25,12 @@ void buildCodegenPipeline(OpPassManager &manager, const CodegenOptions &options)
     OpPassManager &programs = manager.nest<dist::ProgramOp>();
     // Before selection: it leaves a plain bias behind the convolution, which selection then fuses.
     programs.addPass(createFoldBatchNormPass());
-    // Before its products are brought into the form of libraries.
+    // Both before its products are brought into the form of libraries.
     programs.addPass(createFuseAttentionPass());
+    if (options.libraries && options.attention)
+      manager.addPass(createSelectAttentionPass());
     if (options.libraries) {
+      OpPassManager &programs = manager.nest<dist::ProgramOp>();
       // Before selection, which knows products of two or three dimensions only; the reshapes it leaves fold here.
       programs.addPass(createNormalizeContractionsPass());
       programs.addPass(createCanonicalizerPass());
@@ -72,6 +75,8 @@ struct CodegenPipelineOptions : PassPipelineOptions<CodegenPipelineOptions> {
   Option<bool> libraries{*this, "libraries", llvm::cl::desc("use library kernels"), llvm::cl::init(defaults.libraries)};
   Option<bool> tf32{*this, "tf32", llvm::cl::desc("let libraries of GPUs round products of float32 to TF32"),
                     llvm::cl::init(defaults.tf32)};
+  Option<bool> attention{*this, "attention", llvm::cl::desc("let libraries compute attention whole"),
+                         llvm::cl::init(defaults.attention)};
   Option<unsigned> threads{*this, "threads", llvm::cl::desc("threads that compile"), llvm::cl::init(defaults.threads)};
 };
 
@@ -81,7 +86,8 @@ void registerCodegenPipeline() {
   static PassPipelineRegistration<CodegenPipelineOptions> registration(
       "codegen", "Operators of programs to launches of kernels",
       [](OpPassManager &manager, const CodegenPipelineOptions &options) {
-        buildCodegenPipeline(manager, {options.reference, options.libraries, options.tf32, options.threads});
+        buildCodegenPipeline(manager,
+                             {options.reference, options.libraries, options.tf32, options.attention, options.threads});
       });
 }
 

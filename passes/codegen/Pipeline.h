@@ -18,6 +18,8 @@ struct CodegenOptions {
   bool libraries = true;
   /// Libraries of GPUs may round the float32 that they multiply to TF32.
   bool tf32 = false;
+  /// Libraries that compute attention by one kernel do.
+  bool attention = true;
   /// Threads that compile.
   unsigned threads = 2;
 };

@@ -405,7 +405,7 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
   SmallVector<Location> locations = {op->getLoc()};
   for (const Epilogue &epilogue : epilogues)
     locations.push_back(epilogue.op->getLoc());
-  auto launch = plan::LaunchOp::create(builder, builder.getFusedLoc(locations), TypeRange(kernel->output),
+  auto launch = plan::LaunchOp::create(builder, builder.getFusedLoc(locations), kernel->getOutputTypes(),
                                        kernel->symbol, operands);
   Value old = last->getResult(0), made = launch.getResult(0);
   for (Operation *gone = op;;) {

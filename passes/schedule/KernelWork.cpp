@@ -90,6 +90,16 @@ double scatterFlops(const KernelSignature &signature, DictionaryAttr parameters)
   double perMatrix = static_cast<double>(matrices[1]) * static_cast<double>(matrices[2]);
   return 2 * elements(signature.inputs.back()) * perMatrix * partHere(matrices.front(), parameters);
 }
+/// The products of scores of all queries and keys, of which a causal mask leaves half: two, and in the gradient five.
+template <int products> double attentionFlops(const KernelSignature &signature, DictionaryAttr parameters) {
+  auto isSet = [&](StringRef name) {
+    auto value = parameters.getAs<DenseI64ArrayAttr>(name);
+    return value && value.asArrayRef() == ArrayRef<int64_t>{1};
+  };
+  ArrayRef<int64_t> keys = signature.inputs[1].getShape();
+  double positions = keys.size() == 4 ? static_cast<double>(keys[isSet("positions_first") ? 1 : 2]) : 0;
+  return (isSet("causal") ? 0.5 : 1) * 2 * products * elements(signature.inputs[0]) * positions;
+}
 double innerProductFlops(const KernelSignature &signature, DictionaryAttr) {
   ArrayRef<int64_t> shape = signature.inputs[0].getShape();
   return shape.empty() ? 0 : 2 * static_cast<double>(shape.front()) * elements(signature.inputs[1]);
@@ -121,6 +131,8 @@ constexpr RoutineWork routines[] = {
     {"gather_matmul", CostClass::Contraction, gatherFlops},
     {"scatter_matmul", CostClass::Contraction, scatterFlops},
     {"inner_product", CostClass::Contraction, innerProductFlops},
+    {"attention", CostClass::Contraction, attentionFlops<2>},
+    {"attention_gradient", CostClass::Contraction, attentionFlops<5>},
     {"pooling.", CostClass::Reduction, poolingFlops},
     {"pooling_gradient.", CostClass::Reduction, poolingGradientFlops},
     {"softmax", CostClass::Reduction, perInput<5>},
