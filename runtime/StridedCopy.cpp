@@ -47,6 +47,30 @@ template <typename T> static void copyElements(const StridedCopy &copy, const st
   });
 }
 
+std::vector<StridedCopy> partsOf(const StridedCopy &copy, unsigned count) {
+  // Parts of a run begin at pages.
+  constexpr uint64_t page = 4096;
+  bool byRun = copy.dims.empty();
+  uint64_t whole = byRun ? (copy.runBytes + page - 1) / page : copy.dims.front().count;
+  count = static_cast<unsigned>(std::min<uint64_t>(count, whole));
+  std::vector<StridedCopy> parts;
+  for (unsigned i = 0; i != count; ++i) {
+    uint64_t begin = whole * i / count, end = whole * (i + 1) / count;
+    StridedCopy part = copy;
+    if (byRun) {
+      part.sourceOffset += begin * page;
+      part.targetOffset += begin * page;
+      part.runBytes = std::min(copy.runBytes, end * page) - begin * page;
+    } else {
+      part.sourceOffset += begin * copy.dims.front().sourceStride;
+      part.targetOffset += begin * copy.dims.front().targetStride;
+      part.dims.front().count = end - begin;
+    }
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
 void copyBox(const StridedCopy &copy, const std::byte *source, std::byte *target) {
   if (copy.runBytes == 0)
     return;

@@ -30,6 +30,10 @@ struct StridedCopy {
   void simplify();
 };
 
+/// The same copy in at most `count` parts of about the same size, by its outermost dimension or, where it has none, by
+/// its run.
+std::vector<StridedCopy> partsOf(const StridedCopy &copy, unsigned count);
+
 /// Calls visit(sourceOffset, targetOffset) for each run, in the order of the box.
 template <typename Visit> void forEachRun(const StridedCopy &copy, const Visit &visit) {
   size_t rank = copy.dims.size();

@@ -7,6 +7,7 @@
 #include "runtime/Generator.h"
 
 #include <algorithm>
+#include <thread>
 
 namespace cleave::runtime {
 
@@ -79,15 +80,38 @@ static void fillPadding(const TileLoad &load, std::span<std::byte> buffer) {
     fillBox(box, zero, buffer.data());
 }
 
-void loadTile(const TileLoad &load, std::span<const std::byte> tensor, std::span<std::byte> buffer) {
-  fillPadding(load, buffer);
-  for (const StridedCopy &box : load.boxes)
-    copyBox(box, tensor.data(), buffer.data());
+/// Parts of at least that many bytes take longer than it takes to begin a thread.
+static constexpr uint64_t leastPart = uint64_t(1) << 20;
+
+static void copyBoxes(const std::vector<StridedCopy> &boxes, const std::byte *source, std::byte *target,
+                      unsigned threads) {
+  uint64_t bytes = 0;
+  for (const StridedCopy &box : boxes)
+    bytes += box.bytes();
+  threads = static_cast<unsigned>(std::clamp<uint64_t>(bytes / leastPart, 1, threads));
+  std::vector<StridedCopy> parts;
+  for (const StridedCopy &box : boxes)
+    for (StridedCopy &part : partsOf(box, threads))
+      parts.push_back(std::move(part));
+  // Which parts a thread copies is settled beforehand: they are of about the same size.
+  auto copy = [&](unsigned thread) {
+    for (size_t i = thread; i < parts.size(); i += threads)
+      copyBox(parts[i], source, target);
+  };
+  std::vector<std::jthread> others;
+  for (unsigned thread = 1; thread < threads; ++thread)
+    others.emplace_back(copy, thread);
+  copy(0);
 }
 
-void storeTile(const TileLoad &store, std::span<const std::byte> buffer, std::span<std::byte> tensor) {
-  for (const StridedCopy &box : store.boxes)
-    copyBox(box, buffer.data(), tensor.data());
+void loadTile(const TileLoad &load, std::span<const std::byte> tensor, std::span<std::byte> buffer, unsigned threads) {
+  fillPadding(load, buffer);
+  copyBoxes(load.boxes, tensor.data(), buffer.data(), threads);
+}
+
+void storeTile(const TileLoad &store, std::span<const std::byte> buffer, std::span<std::byte> tensor,
+               unsigned threads) {
+  copyBoxes(store.boxes, buffer.data(), tensor.data(), threads);
 }
 
 void generateTile(const TileLoad &load, const GeneratedSource &source, ElementType element,

@@ -34,7 +34,7 @@ static DotGeneralOp findProduct(Value value, SmallVectorImpl<Operation *> &chain
   size_t behind = chain.size();
   chain.push_back(op);
   for (Value operand : op->getOperands())
-    if (reshape || tensorType(operand) == tensorType(value))
+    if (reshape || isa<CastOp>(op) || tensorType(operand) == tensorType(value))
       if (DotGeneralOp product = findProduct(operand, chain))
         return product;
   chain.truncate(behind);
@@ -390,12 +390,81 @@ std::optional<Attention> findAttention(Operation *op, AttentionMiss *miss, Score
   return std::nullopt;
 }
 
+/// The numbers of a mask from here on hide what they are added to, for any scores there are.
+static constexpr double hides = -1e9;
+
+//===-- what is done to scores --------------------------------------------------------------------------------===//
+
+/// The number of a constant without dimensions or with one element; none where it is something else.
+static std::optional<double> numberOf(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (auto constant = dyn_cast<ConstantOp>(op)) {
+      auto elements = dyn_cast<DenseFPElementsAttr>(constant.getValue());
+      if (!elements || !elements.isSplat())
+        return std::nullopt;
+      APFloat number = elements.getSplatValue<APFloat>();
+      bool loses = false;
+      number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
+      return number.convertToDouble();
+    }
+    if (!isa<CastOp, ReshapeOp, BroadcastOp>(op))
+      return std::nullopt;
+    value = op->getOperand(0);
+  }
+  return std::nullopt;
+}
+
+Value readPlainScores(Operation *op, double hidden, PlainScores &between) {
+  if (isa<ReshapeOp, CastOp, BarrierOp>(op))
+    return op->getOperand(0);
+  if (auto quotient = dyn_cast<DivOp>(op)) {
+    auto by = numberOf(quotient.getRhs());
+    if (!by || *by == 0)
+      return {};
+    between.scale /= *by;
+    return quotient.getLhs();
+  }
+  if (isa<MulOp>(op))
+    for (auto [scores, other] : {std::pair(0, 1), std::pair(1, 0)})
+      if (auto by = numberOf(op->getOperand(other))) {
+        between.scale *= *by;
+        return op->getOperand(scores);
+      }
+  if (auto sum = dyn_cast<AddOp>(op))
+    for (auto [scores, other] : {std::pair(0, 1), std::pair(1, 0)})
+      if (getCausalMask(sum->getOperand(other)) == CausalMask::Added) {
+        between.isCausal = true;
+        return sum->getOperand(scores);
+      }
+  if (auto select = dyn_cast<SelectOp>(op)) {
+    CausalMask mask = getCausalMask(select.getCondition());
+    if (mask != CausalMask::Seen && mask != CausalMask::Hidden)
+      return {};
+    bool isLhs = mask == CausalMask::Seen;
+    Value scores = isLhs ? select.getLhs() : select.getRhs();
+    auto fill = numberOf(isLhs ? select.getRhs() : select.getLhs());
+    if (!fill || *fill > hidden)
+      return {};
+    between.isCausal = true;
+    return scores;
+  }
+  return {};
+}
+
+std::optional<PlainScores> getPlainScores(Attention &attention) {
+  PlainScores plain;
+  Value scores = attention.scores.getResult();
+  for (Operation *op : attention.chain) {
+    if (readPlainScores(op, hides, plain) != scores)
+      return std::nullopt;
+    scores = op->getResult(0);
+  }
+  return plain;
+}
+
 bool areSame(const AttentionGradient &gradient, Value a, Value b) { return Sameness(gradient).areSame(a, b); }
 
 //===-- causal masks ------------------------------------------------------------------------------------------===//
-
-/// The numbers of a mask from here on hide what they are added to, for any scores there are.
-static constexpr double hides = -1e9;
 
 /// Reads an element of a tensor of booleans or floats.
 static double numberAt(const HostTensor &tensor, int64_t index) {

@@ -9,6 +9,8 @@
 #include "dialects/dfg/Dfg.h"
 #include "dialects/interfaces/HostTensor.h"
 
+#include <optional>
+
 namespace cleave::dfg {
 
 /// What training adds to attention: the gradient of its weights is a product of the result's gradient and the values;
@@ -81,6 +83,19 @@ CausalMask getCausalMask(mlir::Value value);
 inline constexpr llvm::StringLiteral causalMaskAttrName = "dfg.causal_mask";
 llvm::StringRef stringifyCausalMask(CausalMask mask);
 CausalMask readCausalMask(llvm::StringRef text);
+
+/// What is done to scores between the first product and the softmax, where that is no more than libraries know.
+struct PlainScores {
+  double scale = 1;
+  bool isCausal = false;
+};
+std::optional<PlainScores> getPlainScores(Attention &attention);
+/// Adds what one operator does, of these or of those of their gradient; its operand that is scores, or null where it is
+/// none of these. A mask gives at most `hidden` to what it hides.
+mlir::Value readPlainScores(mlir::Operation *op, double hidden, PlainScores &scores);
+
+/// Whether a library's kernel takes less than its two products and the softmax by themselves: of a tile or more.
+inline bool isOneLibraryKernel(int64_t queries, int64_t keys) { return queries >= 64 && keys >= 64; }
 
 /// Whether kernels for processors compute attention by blocks of keys, so that its scores are never in memory together.
 /// Smaller ones stay in the cache, and what libraries take for the products is less; and for a few queries it does not

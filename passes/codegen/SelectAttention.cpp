@@ -22,73 +22,6 @@ namespace cleave {
 
 namespace {
 
-/// From how many queries and keys on one kernel takes less than three.
-constexpr int64_t fewestPositions = 64;
-
-/// The number of a constant without dimensions or with one element; none where it is something else.
-std::optional<double> numberOf(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (auto constant = dyn_cast<dfg::ConstantOp>(op)) {
-      auto elements = dyn_cast<DenseFPElementsAttr>(constant.getValue());
-      if (!elements || !elements.isSplat())
-        return std::nullopt;
-      APFloat number = elements.getSplatValue<APFloat>();
-      bool loses = false;
-      number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
-      return number.convertToDouble();
-    }
-    if (!isa<dfg::CastOp, dfg::ReshapeOp, dfg::BroadcastOp>(op))
-      return std::nullopt;
-    value = op->getOperand(0);
-  }
-  return std::nullopt;
-}
-
-/// What is done to scores between two products.
-struct Between {
-  double scale = 1;
-  bool isCausal = false;
-};
-
-/// Adds what an operator does to the first of its operands that `isScores`; that operand, or null where a library
-/// does not know it.
-Value addBetween(Operation *op, llvm::function_ref<bool(Value)> isScores, double hidden, Between &between) {
-  if (isa<dfg::ReshapeOp, dfg::CastOp, dfg::BarrierOp>(op))
-    return op->getOperand(0);
-  if (auto quotient = dyn_cast<dfg::DivOp>(op)) {
-    auto by = numberOf(quotient.getRhs());
-    if (!by || *by == 0)
-      return {};
-    between.scale /= *by;
-    return quotient.getLhs();
-  }
-  if (isa<dfg::MulOp>(op))
-    for (auto [scores, other] : {std::pair(0, 1), std::pair(1, 0)})
-      if (auto by = numberOf(op->getOperand(other))) {
-        between.scale *= *by;
-        return op->getOperand(scores);
-      }
-  if (auto sum = dyn_cast<dfg::AddOp>(op))
-    for (auto [scores, other] : {std::pair(0, 1), std::pair(1, 0)})
-      if (dfg::getCausalMask(sum->getOperand(other)) == dfg::CausalMask::Added) {
-        between.isCausal = true;
-        return sum->getOperand(scores);
-      }
-  if (auto select = dyn_cast<dfg::SelectOp>(op)) {
-    dfg::CausalMask mask = dfg::getCausalMask(select.getCondition());
-    if (mask != dfg::CausalMask::Seen && mask != dfg::CausalMask::Hidden)
-      return {};
-    bool isLhs = mask == dfg::CausalMask::Seen;
-    Value scores = isLhs ? select.getLhs() : select.getRhs();
-    auto fill = numberOf(isLhs ? select.getRhs() : select.getLhs());
-    if (!fill || *fill > hidden || !isScores(scores))
-      return {};
-    between.isCausal = true;
-    return scores;
-  }
-  return {};
-}
-
 /// Attention as a library's kernels compute it.
 class AttentionCall {
 public:
@@ -104,7 +37,6 @@ private:
     miss = {op, reason};
     return false;
   }
-  bool readChain();
   bool readGradient();
   bool isGradientOfScores(Value value, Value &ofWeights);
   Operation *findPlace();
@@ -124,7 +56,7 @@ private:
   KernelDevice device;
   Location location;
   llvm::SetVector<Operation *> operators;
-  Between between;
+  dfg::PlainScores between;
   /// Batches, heads and how tensors lie.
   int64_t batch = 1, heads = 1;
   bool positionsFirst = false;
@@ -132,17 +64,6 @@ private:
   OpOperand *ofQueries = nullptr, *ofKeys = nullptr, *ofValues = nullptr;
   SmallVector<OpOperand *> again;
 };
-
-bool AttentionCall::readChain() {
-  Value scores = attention.scores.getResult();
-  for (Operation *op : attention.chain) {
-    Value before = addBetween(op, [&](Value value) { return value == scores; }, /*hidden=*/-1e9, between);
-    if (before != scores)
-      return false;
-    scores = op->getResult(0);
-  }
-  return true;
-}
 
 /// Whether a value is scale * weights * (gradient of the weights - sums), masked as the scores are or not.
 bool AttentionCall::isGradientOfScores(Value value, Value &ofWeights) {
@@ -160,7 +81,7 @@ bool AttentionCall::isGradientOfScores(Value value, Value &ofWeights) {
     }
     return of;
   };
-  Between found;
+  dfg::PlainScores found;
   while (Operation *op = value.getDefiningOp()) {
     if (auto product = dyn_cast<dfg::MulOp>(op))
       for (auto [weights, other] : {std::pair(0, 1), std::pair(1, 0)}) {
@@ -171,7 +92,7 @@ bool AttentionCall::isGradientOfScores(Value value, Value &ofWeights) {
         return ofWeights == gradient.weights.getResult() && plain(centered.getRhs()) == gradient.sums.getResult() &&
                found.scale == between.scale && (!found.isCausal || between.isCausal);
       }
-    Value before = addBetween(op, [](Value) { return true; }, /*hidden=*/0, found);
+    Value before = dfg::readPlainScores(op, /*hidden=*/0, found);
     if (!before)
       return false;
     value = before;
@@ -329,8 +250,10 @@ bool AttentionCall::run(dfg::AttentionMiss &miss) {
   dfg::DotGeneralOp scores = attention.scores, result = attention.result;
   if (scores.getLhsFree().size() != 1)
     return refuse(miss, scores, "heads share keys");
-  if (!readChain())
+  auto plain = dfg::getPlainScores(attention);
+  if (!plain)
     return refuse(miss, attention.softmax, "the library knows a scale and a causal mask before the softmax");
+  between = *plain;
   if (attention.gradient && !readGradient())
     return refuse(miss, attention.softmax, "its gradient is not that of all three operands");
   Operation *place = attention.gradient ? findPlace() : nullptr;
@@ -423,7 +346,7 @@ class SelectAttention : public impl::SelectAttentionPassBase<SelectAttention> {
     RankedTensorType type = tensorType(softmax.getResult());
     ArrayRef<int64_t> shape = type.getShape();
     return type.getElementType().isBF16() && shape.size() >= 2 &&
-           llvm::all_of(shape.take_back(2), [](int64_t size) { return size >= fewestPositions; });
+           dfg::isOneLibraryKernel(shape[shape.size() - 2], shape.back());
   }
 
   static void erase(SmallVector<Operation *> operators, DenseSet<Operation *> &erased) {

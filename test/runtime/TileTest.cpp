@@ -268,6 +268,45 @@ TEST(Tile, PacksBoxes) {
   EXPECT_EQ(packed[2], std::byte(8));
 }
 
+// Parts of a copy are the copy: every byte that it writes one of them writes, and just one.
+TEST(Tile, CopiesInParts) {
+  const StridedCopy copies[] = {
+      {0, 0, {}, 0}, {3, 5, {}, 10000}, {1, 0, {{0, 8, 8}}, 4}, {2, 1, {{5, 700, 40}, {3, 30, 12}}, 8}, {0, 4, {}, 1}};
+  for (const StridedCopy &copy : copies)
+    for (unsigned count : {1u, 2u, 3u, 7u}) {
+      auto runsOf = [](const StridedCopy &of) {
+        std::vector<std::pair<uint64_t, uint64_t>> bytes;
+        if (of.runBytes != 0)
+          forEachRun(of, [&](uint64_t from, uint64_t to) {
+            for (uint64_t byte = 0; byte != of.runBytes; ++byte)
+              bytes.emplace_back(from + byte, to + byte);
+          });
+        return bytes;
+      };
+      std::vector<std::pair<uint64_t, uint64_t>> together;
+      std::vector<StridedCopy> parts = partsOf(copy, count);
+      EXPECT_LE(parts.size(), count);
+      for (const StridedCopy &part : parts)
+        std::ranges::copy(runsOf(part), std::back_inserter(together));
+      EXPECT_EQ(together, runsOf(copy));
+    }
+}
+
+// By several threads a large tensor arrives as by one.
+TEST(Tile, IsLoadedByThreads) {
+  std::vector<std::byte> tensor(9 << 20), buffer(tensor.size() + 64), back(tensor.size());
+  for (size_t i = 0; i != tensor.size(); ++i)
+    tensor[i] = static_cast<std::byte>(i * 7 + (i >> 12));
+  TileLoad load;
+  load.boxes = {{0, 64, {}, tensor.size()}};
+  loadTile(load, tensor, buffer, /*threads=*/5);
+  EXPECT_TRUE(std::equal(tensor.begin(), tensor.end(), buffer.begin() + 64));
+  TileLoad store;
+  store.boxes = {{64, 0, {{3, 3 << 20, 3 << 20}}, 3 << 20}};
+  storeTile(store, buffer, back, /*threads=*/4);
+  EXPECT_EQ(back, tensor);
+}
+
 /// A tile that breaks a rule on a mesh of 2 x 3, and a part of the message that says so.
 struct BrokenTile {
   TileDim dim;

@@ -49,6 +49,10 @@ LSTM = Model("lstm", sizes(batch=8, layers=4, hidden=32, sequence=9, vocabulary=
 GPT = Model("gpt", sizes(batch=8, layers=4, hidden=48, heads=4, sequence=12, vocabulary=67),
             (("tokens", "i64", (12,), 67), ("labels", "i64", (12,), 67)))
 
+# Sequences so long that attention in bfloat16 is one kernel.
+LONG = Model("gpt", sizes(batch=4, layers=2, hidden=64, heads=4, sequence=96, vocabulary=67),
+             (("tokens", "i64", (96,), 67), ("labels", "i64", (96,), 67)))
+
 # Convolutions with windows of 1, 3, 5 and 7, poolings whose windows overlap, and the gradients of all. Of its parameters
 # those are compared that are small enough to carry.
 INCEPTION = Model("inception", sizes(batch=4, image_size=64, classes=10),
@@ -127,6 +131,10 @@ def all_cases():
             devices, how = WAYS[way]
             quick = (model, way) in ((LENET, "one"), (LENET, "data"))
             yield Case(f"train-{model.name}-{way}", "training", model, devices, how, LOSS + optimizer, "train", quick)
+    for way in ("one", "tensor"):
+        devices, how = WAYS[way]
+        yield Case(f"train-gpt-bf16-{way}", "training", LONG, devices, how + PRECISIONS["bf16"], LOSS + TRAININGS[GPT], "train",
+                   False, "bf16")
     for model, optimizer in SPEED:
         images = model.name == "resnet50"
         yield Case(f"speed-{model.name}-inference", "speed", model, 1, SINGLE, [] if images else LOSS + optimizer,

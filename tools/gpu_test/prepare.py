@@ -31,6 +31,10 @@ OUTPUT_TOLERANCE = 2e-4
 UNITS = {"bf16": 2.0**-8, "tf32": 2.0**-10}
 # How many times as far from the CPU driver's parameters as its own plain loops come, others may come.
 NOISE = 20
+# The same in bfloat16, of how far the CPU driver comes from float32 by it: what rounds elsewhere may be as far from
+# float32, on the other side. And the part of its change that such a difference of a parameter may be.
+NARROW_NOISE = 3
+LARGEST_PARTS = {NOISE: 0.05, NARROW_NOISE: 0.5}
 
 
 class Failed(Exception):
@@ -173,19 +177,22 @@ class Preparation:
 
     def expect_training(self, case, model, work):
         """Losses and parameters after some steps, on data that the folder holds, and how far from them is near enough."""
-        key = ("training", case.model)
+        key = ("training", case.model, case.precision)
         if key not in self.known:
-            data, name = self.training_data(case.model), f"train-{case.model.name}.expected.npz"
-            plan = self.cpu_plan(case, model, work)
+            stem = f"train-{case.model.name}" + ("" if case.precision == "f32" else f"-{case.precision}")
+            data, name = self.training_data(case.model, stem), f"{stem}.expected.npz"
+            narrow = case.precision != "f32"
+            plan = self.cpu_plan(case, model, work, *(cases.PRECISIONS[case.precision] if narrow else []))
             losses = self.train(plan, data, STEPS, self.path(name), work)
             before, other = (os.path.join(work, file) for file in ("before.npz", "other.npz"))
             self.train(plan, data, 1, before, work)
-            others = self.train(self.cpu_plan(case, model, work, "--reference"), data, STEPS, other, work)
+            exact = self.cpu_plan(case, model, work, *([] if narrow else ["--reference"]))
+            others, factor = self.train(exact, data, STEPS, other, work), NARROW_NOISE if narrow else NOISE
             noise = max(abs(a - b) / abs(a) for a, b in zip(losses, others))
-            tolerances = parameter_tolerances(*map(tensors.read_npz, (before, self.path(name), other)))
+            tolerances = parameter_tolerances(*map(tensors.read_npz, (before, self.path(name), other)), factor)
             keep_small(self.path(name))
             self.known[key] = {"data": data, "parameters": name, "losses": losses, "steps": STEPS,
-                               "loss_tolerance": max(2e-5, NOISE * noise), "parameter_tolerances": tolerances}
+                               "loss_tolerance": max(2e-5, factor * noise), "parameter_tolerances": tolerances}
         return self.known[key]
 
     def train(self, plan, data, steps, export, work):
@@ -197,11 +204,11 @@ class Preparation:
         with open(report, encoding="utf-8") as file:
             return [step["loss"] for step in json.load(file)["steps"]]
 
-    def training_data(self, model):
+    def training_data(self, model, stem):
         """Files of samples for every input of a step that trains."""
         files = {}
         for index, (port, kind, shape, below) in enumerate(model.inputs):
-            files[port] = f"train-{model.name}.{port}.npy"
+            files[port] = f"{stem}.{port}.npy"
             tensors.write_random(self.path(files[port]), kind, (SAMPLES, *shape), below, seed=index)
         return files
 
@@ -219,7 +226,7 @@ def keep_small(path):
             kept.writestr(name, content)
 
 
-def parameter_tolerances(before, after, other):
+def parameter_tolerances(before, after, other, factor):
     """Of each parameter the largest difference that rounding may explain, from how far apart two programmes of the CPU
     driver end, after steps that lead from `before` to `after`. A parameter that rounding decides (keys' biases, which
     attention does not depend on) is left out; an error in a gradient shows in all others, or none of this would prove
@@ -227,8 +234,8 @@ def parameter_tolerances(before, after, other):
     tolerances = {}
     for name, expected in after.items():
         noise, change = tensors.difference(other[name], expected), tensors.difference(before[name], expected)
-        tolerance = max(NOISE * noise, 1e-4 * change, 4e-7 * tensors.largest(expected[0]))
-        if tolerance < 0.05 * change:
+        tolerance = max(factor * noise, 1e-4 * change, 4e-7 * tensors.largest(expected[0]))
+        if tolerance < LARGEST_PARTS[factor] * change:
             tolerances[name] = tolerance
     left_out = sorted(set(after) - set(tolerances))
     if len(left_out) > 0.1 * len(after):

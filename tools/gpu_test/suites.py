@@ -69,6 +69,8 @@ class Suite:
             raise NoTime
         code, output = self.run.command(self.program, f"--gtest_filter={tests}", f"--gtest_output=json:{report}",
                                         limit=limit)
+        if code is None and limit < PROCESS:
+            raise NoTime(f"no time left: cut after {limit:.0f} s")
         self.log += output
         self.run.results.log(f"{self.name}{SUITES[self.name].index(self.tests) or ''}.log", self.log)
         if code is None or code < 0 or not os.path.exists(report):

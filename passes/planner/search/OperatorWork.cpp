@@ -63,6 +63,11 @@ void OperatorWork::add(unsigned index, const Factors &factors, const OperatorSta
     work.bytes = std::max(0.0, work.bytes - scores - (op.scores->isResult ? resultBytes : 0));
     resultBytes = op.scores->isResult ? 0 : resultBytes;
   }
+  // A library leaves out what a causal mask hides.
+  if (hasNoScores && !cost.isOfProcessors() && op.scores->plain->isCausal) {
+    flops /= 2;
+    work.flops /= 2;
+  }
   bool isInKernel = op.fused || (hasNoScores && op.cost.costClass != CostClass::Contraction);
   double forward = isInKernel ? flops / cost.peakFlops() : cost.seconds(work);
   sums.forward += forward;
@@ -73,9 +78,10 @@ void OperatorWork::add(unsigned index, const Factors &factors, const OperatorSta
   addParameters(index, state, sums);
   if (options.training)
     addBackward(op, work, forward, resultBytes, sums);
-  // Two kernels make the gradient, each of which makes the scores again and the gradient of the weights.
+  // Of processors two kernels make the gradient, each of which makes the scores again and the gradient of the weights;
+  // a library's one kernel makes the scores again.
   if (options.training && hasNoScores && op.cost.costClass == CostClass::Contraction)
-    sums.backward += (op.scores->isResult ? 2 : 1) * forward;
+    sums.backward += (cost.isOfProcessors() + op.scores->isResult) * forward;
 }
 
 const State &OperatorWork::scoresState(const Operator &op, const OperatorStates &state) const {
@@ -83,14 +89,20 @@ const State &OperatorWork::scoresState(const Operator &op, const OperatorStates 
 }
 
 bool OperatorWork::streamsScores(const Operator &op, const OperatorStates &state) const {
-  if (!op.scores || !cost.isOfProcessors())
+  if (!op.scores || (options.training && !op.scores->streamsGradient))
     return false;
-  if (options.training && (!op.scores->streamsGradient || options.precision.activation < 1))
+  // Libraries of GPUs have kernels for bfloat16, ours for processors are for float32.
+  bool isNarrow = options.precision.activation < 1;
+  if (cost.isOfProcessors()
+          ? options.training && isNarrow
+          : !isNarrow || !op.scores->plain || !dfg::isOneLibraryKernel(op.scores->queries, op.scores->keys))
     return false;
   const State &at = scoresState(op, state);
   for (unsigned axis = 0; axis != numAxes; ++axis)
     if (AxisState::isCut(at[axis]) && AxisState::dimOf(at[axis]) == op.scores->keysDim)
       return false;
+  if (!cost.isOfProcessors())
+    return true;
   unsigned tensor = op.scores->operand == none ? op.results.front() : op.operands[op.scores->operand].tensor;
   return tensor != none &&
          dfg::streamsScores(grid.localBytes(bytesOf(graph.tensors[tensor]), at), op.scores->queries, op.scores->keys);

@@ -278,8 +278,9 @@ private:
         return static_cast<unsigned>(llvm::cast<mlir::RankedTensorType>(scores.getType()).getRank() - 1);
       };
       auto number = static_cast<unsigned>(result.attentions.size());
-      operators[row.front()]->scores =
-          Operator::Scores{none, true, lastDim(row.front()->getResult(0)), sizes[0], sizes[1], hasGradient, number};
+      auto plain = dfg::getPlainScores(*attention);
+      operators[row.front()]->scores = Operator::Scores{
+          none, true, lastDim(row.front()->getResult(0)), sizes[0], sizes[1], hasGradient, number, plain};
       for (size_t i = 1; i < row.size(); ++i)
         for (mlir::OpOperand &operand : row[i]->getOpOperands())
           if (operand.get() == row[i - 1]->getResult(0))
@@ -289,7 +290,8 @@ private:
                                                          sizes[0],
                                                          sizes[1],
                                                          hasGradient,
-                                                         number};
+                                                         number,
+                                                         plain};
       AttentionRow &made = result.attentions.emplace_back();
       for (mlir::Operation *member : row)
         made.operators.push_back(indexOf(member));

@@ -6,7 +6,7 @@
 #ifndef CLEAVE_PASSES_PLANNER_SEARCH_SEARCHGRAPH_H
 #define CLEAVE_PASSES_PLANNER_SEARCH_SEARCHGRAPH_H
 
-#include "dialects/dfg/Dfg.h"
+#include "dialects/dfg/Attention.h"
 #include "passes/cost/Executor.h"
 #include "passes/planner/ModelNode.h"
 
@@ -98,6 +98,8 @@ struct Operator {
     int64_t queries = 0, keys = 0;
     bool streamsGradient = false;
     unsigned attention = none; ///< An index into SearchGraph::attentions.
+    /// Where a library's kernel can compute it.
+    std::optional<dfg::PlainScores> plain = std::nullopt;
     /// The dimension before the keys'.
     unsigned queriesDim() const { return keysDim - 1; }
   };

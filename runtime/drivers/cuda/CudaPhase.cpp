@@ -5,6 +5,7 @@
 #include "runtime/drivers/cuda/CudaPhase.h"
 
 #include "runtime/HappensBefore.h"
+#include "runtime/HostTopology.h"
 #include "runtime/ParameterLoad.h"
 #include "runtime/Processes.h"
 #include "runtime/Step.h"
@@ -211,6 +212,10 @@ Error CudaPhase::prepare(CudaSlot &slot) const {
   return Error::success();
 }
 
+/// How many threads copy between the host's memory and what is pinned: a processor's core alone reads and writes less
+/// than the link to a GPU carries.
+static unsigned copyingThreads() { return std::min(4u, hostTopology().usableCores()); }
+
 Error CudaPhase::fill(const CudaSlot &slot, const Step &step) const {
   Error error;
   forEachTask([&](const List &, const Task &task) {
@@ -219,7 +224,7 @@ Error CudaPhase::fill(const CudaSlot &slot, const Step &step) const {
     const Instruction &instruction = *task.command.instruction;
     std::span<std::byte> target(slot.at(task.staging), task.sizes[0]);
     if (const auto *input = std::get_if<LoadInput>(&instruction.action))
-      loadTile(task.load, step.inputs[input->input].bytes(), target);
+      loadTile(task.load, step.inputs[input->input].bytes(), target, copyingThreads());
     else if (const auto *load = std::get_if<LoadParameter>(&instruction.action))
       error = loadParameter(*shared.parameters, shared.plan->parameters[load->parameter], task.load, target)
                   .atNode(instruction.node);
@@ -230,7 +235,8 @@ Error CudaPhase::fill(const CudaSlot &slot, const Step &step) const {
 void CudaPhase::store(const CudaSlot &slot, const Step &step) const {
   forEachTask([&](const List &, const Task &task) {
     if (const auto *output = std::get_if<StoreOutput>(&task.command.instruction->action); output && task.isStaged)
-      storeTile(task.load, {slot.at(task.staging), task.sizes[0]}, step.outputs[output->output].bytes());
+      storeTile(task.load, {slot.at(task.staging), task.sizes[0]}, step.outputs[output->output].bytes(),
+                copyingThreads());
   });
 }
 
