@@ -7,8 +7,8 @@
 
 namespace cleave::runtime {
 
-/// Threads of a block, and elements of a row that it copies at a time.
-inline constexpr unsigned cudaRowThreads = 256, cudaRowPiece = 2048;
+/// Threads of a block, and vectors of 16 bytes of a row that it copies at a time.
+inline constexpr unsigned cudaRowThreads = 256, cudaRowPiece = 512;
 
 } // namespace cleave::runtime
 

@@ -27,6 +27,7 @@ Expected<CudaRows> CudaRows::load(const CudaRuntime &cuda, ElementType element) 
   rows.cuda = &cuda;
   rows.code = std::move(*code);
   rows.kernel = *kernel;
+  rows.bytes = elementBytes(element);
   return rows;
 }
 
@@ -42,7 +43,7 @@ Error CudaRows::enqueue(const void *source, void *target, const CudaRowsDesc &de
   void *addresses[std::size(values)];
   for (size_t i = 0; i != std::size(values); ++i)
     addresses[i] = &values[i];
-  uint64_t pieces = desc.allRows * ((desc.allWidth + cudaRowPiece - 1) / cudaRowPiece);
+  uint64_t pieces = desc.allRows * (desc.allWidth * bytes / sizeof(uint64_t[2]) / cudaRowPiece + 1);
   auto blocks = static_cast<uint32_t>(std::clamp<uint64_t>(pieces, 1, mostBlocks));
   cudaError_t status = cuda->cudaLaunchKernel(reinterpret_cast<const void *>(kernel), dim3(blocks),
                                               dim3(cudaRowThreads), addresses, 0, stream);

@@ -31,6 +31,7 @@ private:
   const CudaRuntime *cuda = nullptr;
   std::shared_ptr<const CudaModule> code;
   cudaKernel_t kernel = nullptr;
+  uint64_t bytes = 0; ///< of an element
 };
 
 } // namespace cleave::runtime

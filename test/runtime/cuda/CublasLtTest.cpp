@@ -3,6 +3,7 @@
 // Products of matrices through cuBLASLt's interface, against loops over what the operation means.
 
 #include "runtime/MemoryLayout.h"
+#include "runtime/drivers/cuda/CudaRows.h"
 #include "test/runtime/cuda/CudaLibraryHarness.h"
 #include "test/runtime/cuda/SimulatedLibraries.h"
 
@@ -260,6 +261,47 @@ TEST(CublasLt, CopiesMisalignedMatrices) {
     kernel.choose();
     EXPECT_LT(kernel.time(), 50);
     expectNear(kernel.run(), expected, 1.0 / 128);
+  }
+}
+
+/// Copies rows of numbered elements from one place in a vector of 16 bytes to another, and compares all that is there.
+template <typename Element> void expectRowsCopied(const CudaRowsDesc &desc, unsigned from, unsigned to) {
+  constexpr Element untouched = 0xabcd;
+  alignas(16) static Element source[8192], target[8192];
+  std::iota(std::begin(source), std::end(source), Element(1));
+  std::fill(std::begin(target), std::end(target), untouched);
+  std::vector<Element> expected(std::begin(target), std::end(target));
+  for (uint64_t row = 0; row != desc.allRows; ++row)
+    for (uint64_t i = 0; i != desc.allWidth; ++i)
+      expected[to + row * desc.targetDistance + i] =
+          row < desc.rows && i < desc.width ? source[from + row * desc.sourceDistance + i] : Element(0);
+  auto rows = CudaRows::load(simulatedRuntime(), sizeof(Element) == 2 ? ElementType::BF16 : ElementType::F32);
+  ASSERT_TRUE(rows) << rows.error().text();
+  ASSERT_FALSE(rows->enqueue(source + from, target + to, desc, nullptr));
+  finishSimulated();
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), target))
+      << sizeof(Element) << " bytes, " << desc.rows << " rows of " << desc.width << " at " << from << " of "
+      << desc.sourceDistance << " to " << desc.allRows << " of " << desc.allWidth << " at " << to << " of "
+      << desc.targetDistance;
+}
+
+// Rows that begin and end anywhere in vectors of 16 bytes, to rows that do: all of them, the zeros around them, and
+// nothing else.
+TEST(CudaRows, GoFromAndToAnyPlace) {
+  std::mt19937 random(11);
+  for (int i = 0; i != 150; ++i) {
+    CudaRowsDesc desc;
+    desc.rows = 1 + random() % 3;
+    desc.width = random() % 4 ? 1 + random() % 70 : 1000 + random() % 1000;
+    desc.allRows = desc.rows + random() % 2;
+    desc.allWidth = desc.width + (random() % 2 ? random() % 20 : 0);
+    desc.sourceDistance = desc.width + random() % 9;
+    desc.targetDistance = desc.allWidth + random() % 9;
+    unsigned from = random() % 9, to = random() % 9;
+    if (from + desc.rows * desc.sourceDistance > 8192 || to + desc.allRows * desc.targetDistance > 8192)
+      continue;
+    expectRowsCopied<uint16_t>(desc, from, to);
+    expectRowsCopied<uint32_t>(desc, from, to);
   }
 }
 
