@@ -98,9 +98,14 @@ bool OperatorWork::streamsScores(const Operator &op, const OperatorStates &state
           : !isNarrow || !op.scores->plain || !dfg::isOneLibraryKernel(op.scores->queries, op.scores->keys))
     return false;
   const State &at = scoresState(op, state);
+  // A part of the queries sees keys beyond its own diagonal, which libraries do not know.
+  bool needsQueries = !cost.isOfProcessors() && op.scores->plain->isCausal;
   for (unsigned axis = 0; axis != numAxes; ++axis)
-    if (AxisState::isCut(at[axis]) && AxisState::dimOf(at[axis]) == op.scores->keysDim)
-      return false;
+    if (AxisState::isCut(at[axis])) {
+      uint64_t dim = AxisState::dimOf(at[axis]);
+      if (dim == op.scores->keysDim || (needsQueries && dim == op.scores->queriesDim()))
+        return false;
+    }
   if (!cost.isOfProcessors())
     return true;
   unsigned tensor = op.scores->operand == none ? op.results.front() : op.operands[op.scores->operand].tensor;
