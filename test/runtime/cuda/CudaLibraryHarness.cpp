@@ -226,6 +226,8 @@ LibraryRun::LibraryRun(LibraryKernelDesc wanted, std::vector<Values> inputs, int
   LibraryKernel library{desc.library, desc.operation, {}, {}, desc.implementation};
   for (const auto &[name, ints] : desc.ints)
     library.attributes.push_back({name, ints, {}});
+  for (const auto &[name, reals] : desc.reals)
+    library.attributes.push_back({name, {}, reals});
   for (const LibraryPostOp &postOp : desc.postOps)
     library.postOps.push_back({postOp.kind, postOp.alpha, postOp.beta, postOp.argument});
   Kernel kernel;
@@ -238,7 +240,8 @@ LibraryRun::LibraryRun(LibraryKernelDesc wanted, std::vector<Values> inputs, int
   loaded = std::move(*result);
   for (const TensorType &type : desc.inputs)
     buffers.push_back(makeBuffer(type, *type.byteSize()));
-  buffers.push_back(makeBuffer(desc.outputs[0], *desc.outputs[0].byteSize()));
+  for (const TensorType &type : desc.outputs)
+    buffers.push_back(makeBuffer(type, *type.byteSize()));
   if (desc.scratchBytes != 0)
     buffers.push_back(makeBuffer({}, desc.scratchBytes));
   fill();
@@ -265,8 +268,8 @@ static size_t placeOf(const TensorType &type, const Shape &index) {
 void LibraryRun::fill() {
   std::vector<void *> places = arguments();
   // An output that nobody writes is seen.
-  size_t output = desc.inputs.size();
-  std::memset(places[output], 0xff, *desc.outputs[0].byteSize());
+  for (size_t i = 0; i != desc.outputs.size(); ++i)
+    std::memset(places[desc.inputs.size() + i], 0xff, *desc.outputs[i].byteSize());
   for (size_t i = 0; i != values.size(); ++i)
     forEach(values[i].shape, [&](const Shape &index) {
       storeElement(desc.inputs[i].element, static_cast<std::byte *>(places[i]) + placeOf(desc.inputs[i], index),
@@ -297,15 +300,19 @@ void LibraryRun::choose() {
   fill();
 }
 
-Values LibraryRun::run() {
+std::vector<Values> LibraryRun::runAll() {
   std::vector<void *> places = arguments();
   orThrow(loaded->enqueue(places.data(), nullptr));
   finish();
   checkGuards();
-  const TensorType &type = desc.outputs[0];
-  return tabulate(type.shape, [&](const Shape &index) {
-    return loadElement(type.element, static_cast<const std::byte *>(places[desc.inputs.size()]) + placeOf(type, index));
-  });
+  std::vector<Values> results;
+  for (size_t i = 0; i != desc.outputs.size(); ++i) {
+    const TensorType &type = desc.outputs[i];
+    auto place = static_cast<const std::byte *>(places[desc.inputs.size() + i]);
+    results.push_back(tabulate(
+        type.shape, [&](const Shape &index) { return loadElement(type.element, place + placeOf(type, index)); }));
+  }
+  return results;
 }
 
 double LibraryRun::time() {

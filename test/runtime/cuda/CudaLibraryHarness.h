@@ -49,8 +49,9 @@ public:
   std::optional<std::string> kept() const;
   /// Chooses the algorithm; the inputs are fresh afterwards.
   void choose();
-  /// Runs it once and gives its output.
-  Values run();
+  /// Runs it once and gives its output, or all of them.
+  Values run() { return runAll().front(); }
+  std::vector<Values> runAll();
   /// Milliseconds of one run.
   double time();
   CudaLibraryKernel &kernel() { return *loaded; }

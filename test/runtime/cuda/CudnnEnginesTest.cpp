@@ -3,6 +3,7 @@
 // Convolutions by engines of cuDNN's backend: which are taken, what they compute, and what the real library's
 // heuristics find for a GPU that is not there.
 
+#include "runtime/drivers/cuda/CudnnAttentionGraph.h"
 #include "runtime/drivers/cuda/CudnnConvolutionGraph.h"
 #include "test/runtime/cuda/ConvolutionWindow.h"
 #include "test/runtime/cuda/SimulatedLibraries.h"
@@ -274,6 +275,40 @@ TEST(CudnnEngines, AreFoundByTheRealLibrary) {
           EXPECT_GT(usable, 2u) << found << " found";
           EXPECT_EQ(onTensorCores != 0, element == ElementType::BF16 || tf32);
         }
+}
+
+// Graphs of attention are in the form in which cuDNN recognizes them: for an H200 its heuristics propose engines.
+// Whether these can be had it only says where a GPU's driver is, which compiles them.
+TEST(CudnnEngines, AreProposedForAttentionByTheRealLibrary) {
+  RealCudnn real;
+  auto library = cudaLibrary<Cudnn>();
+  if (!library)
+    GTEST_SKIP() << library.error().message();
+  if (!hasCudnnBackend(**library) || (*library)->cudnnGetVersion() < 90800)
+    GTEST_SKIP() << "cuDNN describes no devices";
+  CudnnBackendObject properties(**library, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  properties.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::vector<char>(h200, h200 + std::strlen(h200) + 1));
+  if (Error error = properties.finalize())
+    GTEST_SKIP() << "cuDNN " << (*library)->cudnnGetVersion() << " describes devices otherwise: " << error.text();
+  for (int forms = 0; forms != 16; ++forms) {
+    CudnnAttention problem;
+    problem.isGradient = forms & 1;
+    problem.givesLogSums = !problem.isGradient && (forms & 2);
+    problem.batch = 8;
+    problem.heads = 12;
+    // Beyond a gibibyte of scores the gradient has another form.
+    problem.queries = problem.keys = problem.isGradient && (forms & 2) ? 4096 : 1000;
+    problem.size = 64;
+    problem.positionsFirst = forms & 4;
+    problem.isCausal = forms & 8;
+    SCOPED_TRACE(forms);
+    EXPECT_EQ(problem.isRepeatable(), !problem.isGradient || !(forms & 2));
+    auto graph = makeAttentionGraph(**library, problem, nullptr, &properties);
+    ASSERT_TRUE(graph) << graph.error().text();
+    auto proposals = graph->countProposals(CUDNN_HEUR_MODE_A);
+    ASSERT_TRUE(proposals) << proposals.error().text();
+    EXPECT_GT(*proposals, 0);
+  }
 }
 
 #endif

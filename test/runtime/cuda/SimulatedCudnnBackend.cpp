@@ -1,55 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// cuDNN's backend in memory of the host: descriptors that know their attributes' types, graphs of one convolution, and
-// engines with different notes.
+// cuDNN's backend in memory of the host: descriptors that know their attributes' types, graphs of one convolution or of
+// attention, and engines with different notes.
 
-#include "test/runtime/cuda/SimulatedConvolution.h"
+#include "test/runtime/cuda/SimulatedGraph.h"
 
 #include <algorithm>
-#include <cstring>
-#include <map>
-#include <memory>
+#include <span>
 
 namespace cleave::simulated {
 
 namespace {
 
-struct Descriptor;
-using Shared = std::shared_ptr<Descriptor>;
-
-struct Value {
-  std::vector<std::byte> bytes;
-  std::vector<Shared> objects; ///< of descriptors, as they were
-};
-
-struct Descriptor {
-  cudnnBackendDescriptorType_t type;
-  bool isFinished = false;
-  std::map<int, Value> values;
-
-  template <typename T> std::vector<T> list(int name) const {
-    auto found = values.find(name);
-    std::vector<T> result(found == values.end() ? 0 : found->second.bytes.size() / sizeof(T));
-    if (!result.empty())
-      std::memcpy(result.data(), found->second.bytes.data(), found->second.bytes.size());
-    return result;
-  }
-  template <typename T> T one(int name) const { return list<T>(name).at(0); }
-  const Descriptor &object(int name) const { return *values.at(name).objects.at(0); }
-  std::vector<int> ints(int name) const {
-    std::vector<int64_t> wide = list<int64_t>(name);
-    return {wide.begin(), wide.end()};
-  }
-};
-
-Shared &shared(cudnnBackendDescriptor_t descriptor) { return *static_cast<Shared *>(descriptor); }
-
-/// An attribute as the backend's documentation has it.
-struct Rule {
-  int name;
-  cudnnBackendAttributeType_t type;
-  int64_t least = 1, most = 1; ///< values; 0: it may be left out
-};
+using Rule = DescriptorRule;
 
 /// The operations' attributes have the same order in all directions.
 enum OperationPart { Alpha, Beta, Window, Weights, Data, Result };
@@ -68,7 +31,9 @@ std::vector<Rule> rulesOf(cudnnBackendDescriptorType_t type) {
             {CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, 5},
             {CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, 5},
             {CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64},
-            {CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64}};
+            {CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64},
+            {CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 0, 1},
+            {CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 0, 1}};
   case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR:
     return {{CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE},
             {CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE},
@@ -87,7 +52,7 @@ std::vector<Rule> rulesOf(cudnnBackendDescriptorType_t type) {
   }
   case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
     return {{CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE},
-            {CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR}};
+            {CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 64}};
   case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
     return {{CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR},
             {CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE}};
@@ -104,15 +69,17 @@ std::vector<Rule> rulesOf(cudnnBackendDescriptorType_t type) {
     return {{CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE},
             {CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR}};
   case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR:
-    return {{CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, 3},
-            {CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, 3},
+    return {{CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 1, 16},
+            {CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 1, 16},
             {CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR}};
   default:
-    return {};
+    return rulesOfGraphs(type);
   }
 }
 
 size_t bytesOf(cudnnBackendAttributeType_t type) {
+  if (type == CUDNN_TYPE_BOOLEAN)
+    return sizeof(bool);
   return type == CUDNN_TYPE_INT64 || type == CUDNN_TYPE_VOID_PTR || type == CUDNN_TYPE_HANDLE ||
                  type == CUDNN_TYPE_BACKEND_DESCRIPTOR
              ? 8
@@ -144,14 +111,32 @@ const Engine engines[] = {
     {11, 0.2, 0, {}, {CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION}}};
 constexpr int64_t knob = CUDNN_KNOB_TYPE_TILE_SIZE, mostOfKnob = 1;
 
-const Engine *engineNumbered(int64_t number) {
-  auto found =
-      std::find_if(std::begin(engines), std::end(engines), [&](const Engine &e) { return e.number == number; });
-  return found == std::end(engines) ? nullptr : found;
+/// Of attention and of its gradient: all are compiled first.
+const Engine attentionEngines[] = {{1, 0.9, 0, {}, {CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION}},
+                                   {2, 0.5, 0, {}, {CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION}}};
+const Engine gradientEngines[] = {{6, 1.8, 0, {}, {CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION}},
+                                  {7, 2.8, 0, {}, {CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION}}};
+
+bool isConvolution(const Descriptor &graph);
+
+const Engine *engineNumbered(const Descriptor &graph, int64_t number) {
+  std::span<const Engine> all = engines;
+  if (!isConvolution(graph))
+    all = Graph(graph).isGradient() ? gradientEngines : attentionEngines;
+  auto found = std::find_if(all.begin(), all.end(), [&](const Engine &e) { return e.number == number; });
+  return found == all.end() ? nullptr : &*found;
 }
 
 /// What heuristics give: engines, and the knob's settings.
-std::vector<std::pair<int64_t, std::vector<int64_t>>> found(cudnnBackendHeurMode_t mode) {
+std::vector<std::pair<int64_t, std::vector<int64_t>>> found(const Descriptor &graph, cudnnBackendHeurMode_t mode) {
+  if (!isConvolution(graph)) {
+    Graph made(graph);
+    if (made.isGradient() && mode == CUDNN_HEUR_MODE_A)
+      return {{7, {}}, {6, {}}};
+    if (made.isAttention())
+      return {{1, {}}, {2, {}}};
+    return {};
+  }
   if (mode == CUDNN_HEUR_MODE_FALLBACK)
     return {{0, {}}, {3, {}}};
   return {{4, {}},  {5, {}}, {7, {}}, {8, {}}, {9, {}},  {10, {}},
@@ -165,11 +150,6 @@ struct Convolved {
   std::map<int64_t, Target> numbers; ///< of the tensors
   double beta;                       ///< what lies there is multiplied by
 };
-
-Tensor tensorOf(const Descriptor &descriptor) {
-  return {descriptor.one<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE), descriptor.ints(CUDNN_ATTR_TENSOR_DIMENSIONS),
-          descriptor.ints(CUDNN_ATTR_TENSOR_STRIDES)};
-}
 
 Convolved convolvedBy(const Descriptor &graph) {
   const Descriptor &operation = graph.object(CUDNN_ATTR_OPERATIONGRAPH_OPS);
@@ -201,10 +181,14 @@ Numerical notesOf(const Engine &engine, Target target) {
   return notes;
 }
 
-bool isOperation(const Descriptor &descriptor) {
+bool isOfConvolution(const Descriptor &descriptor) {
   return descriptor.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ||
          descriptor.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ||
          descriptor.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
+}
+
+bool isConvolution(const Descriptor &graph) {
+  return isOfConvolution(*graph.values.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).objects.front());
 }
 
 cudnnStatus_t setAttribute(cudnnBackendDescriptor_t to, cudnnBackendAttributeName_t name,
@@ -229,7 +213,7 @@ cudnnStatus_t setAttribute(cudnnBackendDescriptor_t to, cudnnBackendAttributeNam
 
 /// What there is to check beside the attributes' being there.
 cudnnStatus_t check(const Descriptor &descriptor) {
-  if (isOperation(descriptor)) {
+  if (isOfConvolution(descriptor)) {
     int first = firstOf(descriptor.type);
     auto beta = descriptor.one<float>(first + Beta);
     bool isPlain = descriptor.one<float>(first + Alpha) == 1 && (beta == 0 || beta == 1);
@@ -250,13 +234,15 @@ cudnnStatus_t check(const Descriptor &descriptor) {
     return isCorrelation ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
   }
   case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
-    return convolvedBy(descriptor).problem.check();
+    return isConvolution(descriptor) ? convolvedBy(descriptor).problem.check() : CUDNN_STATUS_SUCCESS;
   case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
     ++engineSearches;
     return CUDNN_STATUS_SUCCESS;
   case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
-    return engineNumbered(descriptor.one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX)) ? CUDNN_STATUS_SUCCESS
-                                                                                   : CUDNN_STATUS_BAD_PARAM;
+    return engineNumbered(descriptor.object(CUDNN_ATTR_ENGINE_OPERATION_GRAPH),
+                          descriptor.one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX))
+               ? CUDNN_STATUS_SUCCESS
+               : CUDNN_STATUS_BAD_PARAM;
   case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR: {
     int64_t number = descriptor.object(CUDNN_ATTR_ENGINECFG_ENGINE).one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
     auto knobs = descriptor.values.find(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES);
@@ -270,7 +256,7 @@ cudnnStatus_t check(const Descriptor &descriptor) {
     return CUDNN_STATUS_SUCCESS;
   }
   default:
-    return CUDNN_STATUS_SUCCESS;
+    return checkOperation(descriptor);
   }
 }
 
@@ -288,9 +274,15 @@ cudnnStatus_t finalize(cudnnBackendDescriptor_t which) {
 struct Configuration {
   const Engine &engine;
   bool isFast; ///< by its knob
-  Convolved convolved;
+  const Descriptor &graph;
 
-  uint64_t workspace() const { return engine.workspacePerElement * convolved.problem.result.count(); }
+  uint64_t workspace() const {
+    if (isConvolution(graph))
+      return engine.workspacePerElement * convolvedBy(graph).problem.result.count();
+    Graph made(graph);
+    constexpr uint64_t little = 1024;
+    return made.isGradient() && !made.accumulates() ? made.scoresBytes() : little;
+  }
 };
 
 Configuration configurationOf(const Descriptor &descriptor) {
@@ -298,8 +290,8 @@ Configuration configurationOf(const Descriptor &descriptor) {
   auto knobs = descriptor.values.find(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES);
   bool isFast = knobs != descriptor.values.end() &&
                 knobs->second.objects[0]->one<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE) == mostOfKnob;
-  return {*engineNumbered(engine.one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX)), isFast,
-          convolvedBy(engine.object(CUDNN_ATTR_ENGINE_OPERATION_GRAPH))};
+  const Descriptor &graph = engine.object(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
+  return {*engineNumbered(graph, engine.one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX)), isFast, graph};
 }
 
 template <typename T>
@@ -332,7 +324,8 @@ template <typename T> cudnnStatus_t give(const std::vector<T> &list, int64_t mos
 std::vector<Shared> resultsOf(const Descriptor &heuristic) {
   std::vector<Shared> results;
   const Shared &graph = heuristic.values.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).objects[0];
-  for (const auto &[number, settings] : found(heuristic.one<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE))) {
+  for (const auto &[number, settings] :
+       found(*graph, heuristic.one<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE))) {
     auto engine = std::make_shared<Descriptor>(Descriptor{CUDNN_BACKEND_ENGINE_DESCRIPTOR, true, {}});
     engine->values[CUDNN_ATTR_ENGINE_OPERATION_GRAPH].objects = {graph};
     setObject(*engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, std::vector{number});
@@ -368,8 +361,9 @@ cudnnStatus_t getAttribute(cudnnBackendDescriptor_t of, cudnnBackendAttributeNam
   if (name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX && is(CUDNN_BACKEND_ENGINE_DESCRIPTOR, CUDNN_TYPE_INT64))
     return give(descriptor.list<int64_t>(name), most, count, values);
   if (descriptor.type == CUDNN_BACKEND_ENGINE_DESCRIPTOR) {
-    const Engine &engine = *engineNumbered(descriptor.one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
-    Target target = convolvedBy(descriptor.object(CUDNN_ATTR_ENGINE_OPERATION_GRAPH)).target;
+    const Descriptor &graph = descriptor.object(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
+    const Engine &engine = *engineNumbered(graph, descriptor.one<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
+    Target target = isConvolution(graph) ? convolvedBy(graph).target : Target::Result;
     if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE && type == CUDNN_TYPE_NUMERICAL_NOTE)
       return give(notesOf(engine, target), most, count, values);
     if (name == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE && type == CUDNN_TYPE_BEHAVIOR_NOTE)
@@ -397,6 +391,27 @@ bool isCoarse(const Engine &engine, const Problem &p) {
   });
 }
 
+cudnnStatus_t executeGraph(cudaStream_t stream, const Configuration &c, const std::vector<int64_t> &numbers,
+                           const std::vector<void *> &pointers, void *workspace) {
+  GraphPlaces places;
+  for (size_t i = 0; i != numbers.size(); ++i)
+    places[numbers[i]] = pointers[i];
+  auto graph = std::make_shared<Graph>(c.graph);
+  uint64_t needed = c.workspace();
+  if (!graph->fits(places) || places.size() != numbers.size() || !workspace ||
+      reinterpret_cast<uintptr_t>(workspace) % 256 != 0)
+    return CUDNN_STATUS_BAD_PARAM;
+  graph->readNumbers(places);
+  enqueue(stream, [=, time = c.engine.milliseconds] {
+    std::memset(workspace, 0xff, needed);
+    // Each run begins with what lies in memory then: a captured call is repeated.
+    Graph(*graph).run(places);
+    if (spendTime)
+      spendTime(time);
+  });
+  return CUDNN_STATUS_SUCCESS;
+}
+
 cudnnStatus_t execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t variants) {
   const Descriptor &pack = *shared(variants);
   if (!handle || !shared(plan)->isFinished || !pack.isFinished)
@@ -407,23 +422,28 @@ cudnnStatus_t execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnn
   auto numbers = pack.list<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   auto pointers = pack.list<void *>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   void *workspace = pack.one<void *>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+  if (numbers.size() != pointers.size())
+    return CUDNN_STATUS_BAD_PARAM;
+  if (!isConvolution(c.graph))
+    return executeGraph(streamOf(handle), c, numbers, pointers, workspace);
+  Convolved convolved = convolvedBy(c.graph);
   std::map<Target, void *> places;
   for (size_t i = 0; i != numbers.size(); ++i) {
-    auto tensor = c.convolved.numbers.find(numbers[i]);
-    if (tensor == c.convolved.numbers.end() || reinterpret_cast<uintptr_t>(pointers[i]) % 64 != 0)
+    auto tensor = convolved.numbers.find(numbers[i]);
+    if (tensor == convolved.numbers.end() || reinterpret_cast<uintptr_t>(pointers[i]) % 64 != 0)
       return CUDNN_STATUS_BAD_PARAM;
     places[tensor->second] = pointers[i];
   }
   uint64_t needed = c.workspace();
   if (places.size() != 3 || (needed != 0 && (!workspace || reinterpret_cast<uintptr_t>(workspace) % 256 != 0)))
     return CUDNN_STATUS_BAD_PARAM;
-  Problem p = c.convolved.problem;
+  Problem p = convolved.problem;
   const Numerical &notes = c.engine.notes;
   bool isRounded = std::find(notes.begin(), notes.end(), CUDNN_NUMERICAL_NOTE_TENSOR_CORE) != notes.end();
   p.convolution.math = isRounded ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
   double factor = isCoarse(c.engine, p) ? 1.05 : 1, time = c.engine.milliseconds + (c.isFast ? -0.05 : 0);
-  Target target = c.convolved.target;
-  double beta = c.convolved.beta;
+  Target target = convolved.target;
+  double beta = convolved.beta;
   enqueue(streamOf(handle), [=]() mutable {
     if (needed != 0)
       std::memset(workspace, 0xff, needed);
@@ -439,7 +459,7 @@ cudnnStatus_t execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnn
 
 void fillBackend(runtime::Cudnn &t) {
   t.cudnnBackendCreateDescriptor = [](cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *made) {
-    if (libraryRefusals.engines || rulesOf(type).empty())
+    if ((libraryRefusals.engines && type == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR) || rulesOf(type).empty())
       return CUDNN_STATUS_NOT_SUPPORTED;
     *made = new Shared(std::make_shared<Descriptor>(Descriptor{type, false, {}}));
     return CUDNN_STATUS_SUCCESS;

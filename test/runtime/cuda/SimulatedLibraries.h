@@ -39,7 +39,7 @@ struct LibraryRefusals {
   std::set<uint32_t> heuristic;   ///< epilogues of products for which cuBLASLt finds none
   std::set<uint32_t> running;     ///< those of which it finds some that it then refuses to run
   bool fusesConvolutions = false; ///< a convolution with what follows it in one routine of cuDNN
-  bool engines = true;            ///< cuDNN's backend: refused unless a test wants it
+  bool engines = true;            ///< cuDNN's backend for convolutions: refused unless a test wants it
   bool convolutions = false;      ///< cuDNN's routines for convolutions altogether
   bool repeatable = false;        ///< gradients of convolutions that are the same every time
   /// Algorithms of cuDNN that need not be measured without tensor cores to be named, but do not run so.

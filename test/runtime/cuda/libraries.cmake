@@ -11,6 +11,7 @@ if(CLEAVE_CUDA)
   # For tests of whole plans, too. Streams come from whoever links it (SimulatedLibraries.h).
   add_library(cleave_simulated_libraries STATIC
     ${CMAKE_CURRENT_LIST_DIR}/SimulatedConvolution.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/SimulatedGraph.cpp
     ${CMAKE_CURRENT_LIST_DIR}/SimulatedCublasLt.cpp
     ${CMAKE_CURRENT_LIST_DIR}/SimulatedCudnn.cpp
     ${CMAKE_CURRENT_LIST_DIR}/SimulatedCudnnBackend.cpp
@@ -28,6 +29,7 @@ if(CLEAVE_CUDA)
     ${CMAKE_CURRENT_LIST_DIR}/CudnnConvolutionTest.cpp
     ${CMAKE_CURRENT_LIST_DIR}/CudnnEnginesTest.cpp
     ${CMAKE_CURRENT_LIST_DIR}/CudnnPoolingTest.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/CudnnAttentionTest.cpp
     ${CMAKE_CURRENT_LIST_DIR}/SimulatedConvolutionTest.cpp)
   target_compile_options(cleave-cuda-library-test PRIVATE -Wall -Wextra)
   set_target_properties(cleave-cuda-library-test PROPERTIES UNITY_BUILD OFF) # files of cases have helpers of the same names
