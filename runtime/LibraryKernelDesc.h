@@ -24,9 +24,10 @@
 //                    none; dimensions of 1 of a broadcast. `total` (E): how many matrices there are on all devices.
 //   scatter_matmul   a [rows..., M], b [rows..., N], indices [rows...] of int64 -> [E, M, N]: the sum of the outer
 //                    products of the rows with each index; dimensions of 1 broadcast; `total` as above.
-//   attention        queries [B, H, S, D], keys [B, H, T, D], values [B, H, T, D] -> [B, H, S, D]: softmax(scale queries
-//                    keys^T) values, and if asked for, as a second output [B, H, S, 1] of float32, the logarithms of the
-//                    softmax's sums of powers; real scale (1); causal (0): 1 hides key j from query i where j > i;
+//   attention        queries [B, H, S, D], keys [B, H, T, D], values [B, H, T, D] -> [B, H, S, D]: softmax(scale
+//   queries
+//                    keys^T) values, and if asked for, as a second output [B, H, S, 1] of float32, the logarithms of
+//                    the softmax's sums of powers; real scale (1); causal (0): 1 hides key j from query i where j > i;
 //                    positions_first (0): 1 has [B, S, H, D] in the place of [B, H, S, D]
 //   attention_gradient
 //                    queries, keys, values, attention's two outputs, the cotangent of the first -> the gradients of

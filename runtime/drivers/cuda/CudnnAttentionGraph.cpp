@@ -184,11 +184,10 @@ void Builder::forward() {
   pointwise(CUDNN_POINTWISE_SUB, seen, &largest, below);
   pointwise(CUDNN_POINTWISE_EXP, below, nullptr, powers);
   reduce(CUDNN_REDUCE_TENSOR_ADD, powers, sum);
-  if (problem.givesLogSums) {
-    Tensor logarithm = between(rows());
-    pointwise(CUDNN_POINTWISE_LOG, sum, nullptr, logarithm);
-    pointwise(CUDNN_POINTWISE_ADD, largest, &logarithm, ofRows(Name::LogSums));
-  }
+  // Engines expect them also where nobody wants them.
+  Tensor logarithm = between(rows());
+  pointwise(CUDNN_POINTWISE_LOG, sum, nullptr, logarithm);
+  pointwise(CUDNN_POINTWISE_ADD, largest, &logarithm, problem.givesLogSums ? ofRows(Name::LogSums) : between(rows()));
   pointwise(CUDNN_POINTWISE_DIV, powers, &sum, weights);
   product(weights, argument(Name::Values, problem.keys), argument(Name::Result, problem.queries));
 }

@@ -64,7 +64,7 @@ Expected<CudnnGraph> CudnnGraph::make(const Cudnn &library, const std::vector<Cu
   return CudnnGraph(library, handle, properties, std::move(graph));
 }
 
-Expected<CudnnBackendObject> CudnnGraph::heuristic(cudnnBackendHeurMode_t mode) const {
+Expected<std::vector<CudnnEngineChoice>> CudnnGraph::find(cudnnBackendHeurMode_t mode) const {
   CudnnBackendObject heuristic(*library, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph).set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
 #if CUDNN_VERSION >= 90800
@@ -73,25 +73,11 @@ Expected<CudnnBackendObject> CudnnGraph::heuristic(cudnnBackendHeurMode_t mode) 
 #endif
   if (Error error = heuristic.finalize())
     return error;
-  return heuristic;
-}
-
-Expected<int64_t> CudnnGraph::countProposals(cudnnBackendHeurMode_t mode) const {
-  auto made = heuristic(mode);
-  if (!made)
-    return made.error();
-  return made->countObjects(CUDNN_ATTR_ENGINEHEUR_RESULTS);
-}
-
-Expected<std::vector<CudnnEngineChoice>> CudnnGraph::find(cudnnBackendHeurMode_t mode) const {
-  auto made = heuristic(mode);
-  if (!made)
-    return made.error();
-  auto count = made->countObjects(CUDNN_ATTR_ENGINEHEUR_RESULTS);
+  auto count = heuristic.countObjects(CUDNN_ATTR_ENGINEHEUR_RESULTS);
   if (!count)
     return count.error();
-  auto configurations = made->getObjects(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
-                                         std::clamp<int64_t>(*count, 0, mostEngines));
+  auto configurations = heuristic.getObjects(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
+                                             std::clamp<int64_t>(*count, 0, mostEngines));
   if (!configurations)
     return configurations.error();
   std::vector<CudnnEngineChoice> choices;

@@ -54,8 +54,6 @@ public:
 
   /// The configurations of engines that cuDNN's heuristic finds, the likeliest first.
   Expected<std::vector<CudnnEngineChoice>> find(cudnnBackendHeurMode_t mode) const;
-  /// How many the heuristic proposes, before cuDNN asks whether they can be had here.
-  Expected<int64_t> countProposals(cudnnBackendHeurMode_t mode) const;
   Expected<CudnnEngineNotes> notesOf(int64_t engine) const;
   Expected<CudnnPlan> plan(const CudnnEngineChoice &choice) const;
   /// Puts a plan on the handle's stream: where each of the graph's tensors is, by its number.
@@ -65,7 +63,6 @@ public:
 private:
   CudnnGraph(const Cudnn &library, cudnnHandle_t handle, const CudnnBackendObject *properties, CudnnBackendObject graph)
       : library(&library), handle(handle), properties(properties), graph(std::move(graph)) {}
-  Expected<CudnnBackendObject> heuristic(cudnnBackendHeurMode_t mode) const;
   Expected<CudnnBackendObject> engine(int64_t number) const;
 
   const Cudnn *library;
