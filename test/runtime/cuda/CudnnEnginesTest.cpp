@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <regex>
 
 namespace cleave::runtime::test {
 namespace {
@@ -293,8 +294,36 @@ bool isTaken(const CudnnGraph &graph) {
   return false;
 }
 
-// Graphs of attention are in the form in which cuDNN recognizes them: engines refuse others before they look for a
-// driver.
+/// The same of a GPU of another architecture, as far as engines of attention ask.
+std::string withArchitecture(const std::string &properties, const std::string &version, const std::string &shared) {
+  std::string text = std::regex_replace(properties, std::regex("\"deviceVer\": [0-9]+"), "\"deviceVer\": " + version);
+  return std::regex_replace(text, std::regex("\"maxSharedMemoryPerBlockOptin\": [0-9]+"),
+                            "\"maxSharedMemoryPerBlockOptin\": " + shared);
+}
+
+std::vector<CudnnAttention> attentionForms() {
+  std::vector<CudnnAttention> forms;
+  for (int form = 0; form != 16; ++form)
+    for (int64_t size : {8, 24, 64, 72, 128}) {
+      CudnnAttention problem;
+      problem.isGradient = form & 1;
+      problem.givesLogSums = !problem.isGradient && (form & 2);
+      problem.batch = 8;
+      problem.heads = 12;
+      // Beyond a gibibyte of scores the gradient has another form.
+      problem.queries = problem.isGradient && (form & 2) ? 8192 : 77;
+      problem.keys = 1000;
+      problem.size = size;
+      problem.positionsFirst = form & 4;
+      problem.isCausal = form & 8;
+      EXPECT_EQ(problem.isRepeatable(), !problem.isGradient || !(form & 2));
+      forms.push_back(problem);
+    }
+  return forms;
+}
+
+// Graphs of attention are in the form in which cuDNN recognizes them, for all that the rules allow: engines refuse
+// others before they look for a driver.
 TEST(CudnnEngines, TakeAttentionInTheRealLibrary) {
   RealCudnn real;
   auto library = cudaLibrary<Cudnn>();
@@ -302,26 +331,18 @@ TEST(CudnnEngines, TakeAttentionInTheRealLibrary) {
     GTEST_SKIP() << library.error().message();
   if (!hasCudnnBackend(**library) || (*library)->cudnnGetVersion() < 90800)
     GTEST_SKIP() << "cuDNN describes no devices";
-  CudnnBackendObject properties(**library, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-  properties.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::vector<char>(h200, h200 + std::strlen(h200) + 1));
-  if (Error error = properties.finalize())
-    GTEST_SKIP() << "cuDNN " << (*library)->cudnnGetVersion() << " describes devices otherwise: " << error.text();
-  for (int forms = 0; forms != 16; ++forms) {
-    CudnnAttention problem;
-    problem.isGradient = forms & 1;
-    problem.givesLogSums = !problem.isGradient && (forms & 2);
-    problem.batch = 8;
-    problem.heads = 12;
-    // Beyond a gibibyte of scores the gradient has another form.
-    problem.queries = problem.keys = problem.isGradient && (forms & 2) ? 4096 : 1000;
-    problem.size = 64;
-    problem.positionsFirst = forms & 4;
-    problem.isCausal = forms & 8;
-    SCOPED_TRACE(forms);
-    EXPECT_EQ(problem.isRepeatable(), !problem.isGradient || !(forms & 2));
-    auto graph = makeAttentionGraph(**library, problem, nullptr, &properties);
-    ASSERT_TRUE(graph) << graph.error().text();
-    EXPECT_TRUE(isTaken(*graph));
+  for (const std::string &device : {std::string(h200), withArchitecture(h200, "800", "166912")}) {
+    CudnnBackendObject properties(**library, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+    properties.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                   std::vector<char>(device.c_str(), device.c_str() + device.size() + 1));
+    if (Error error = properties.finalize())
+      GTEST_SKIP() << "cuDNN " << (*library)->cudnnGetVersion() << " describes devices otherwise: " << error.text();
+    for (const CudnnAttention &problem : attentionForms()) {
+      auto graph = makeAttentionGraph(**library, problem, nullptr, &properties);
+      ASSERT_TRUE(graph) << graph.error().text();
+      EXPECT_TRUE(isTaken(*graph)) << (problem.isGradient ? "gradient" : "result") << " of heads of " << problem.size
+                                   << (problem.isCausal ? ", causal" : "") << " on " << device;
+    }
   }
 }
 
