@@ -134,7 +134,7 @@ def all_cases():
     for way in ("one", "tensor"):
         devices, how = WAYS[way]
         yield Case(f"train-gpt-bf16-{way}", "training", LONG, devices, how + PRECISIONS["bf16"], LOSS + TRAININGS[GPT], "train",
-                   False, "bf16")
+                   way == "one", "bf16")
     for model, optimizer in SPEED:
         images = model.name == "resnet50"
         yield Case(f"speed-{model.name}-inference", "speed", model, 1, SINGLE, [] if images else LOSS + optimizer,
