@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 
 namespace cleave::runtime {
 
@@ -24,9 +25,12 @@ public:
       : cuda(cuda), library(library), desc(desc), problem(problem) {}
 
   Error choose(void *const *arguments, cudaStream_t stream) override;
-  Error enqueue(void *const *arguments, cudaStream_t stream) override { return run(*plan, arguments, stream); }
+  Error enqueue(void *const *arguments, cudaStream_t stream) override {
+    return inCudnnKernel(desc, run(*plan, arguments, stream));
+  }
 
 private:
+  Error withoutEngine(const Error &reason) const;
   Expected<CudnnPlan> usablePlan(const CudnnEngineChoice &choice) const;
   bool takeKept(const std::string &text, void *const *arguments, cudaStream_t stream);
   Error measure(void *const *arguments, cudaStream_t stream);
@@ -42,6 +46,14 @@ private:
   CudnnEngineChoice chosen;
   std::optional<CudnnPlan> plan;
 };
+
+/// What there is to say where no engine is left; success is no reason.
+Error AttentionKernel::withoutEngine(const Error &reason) const {
+  return inCudnnKernel(desc,
+                       makeError(reason ? reason.status() : Status::Unsupported, "cuDNN ", library.cudnnGetVersion(),
+                                 " has no engine for it on this GPU", reason ? ": " + reason.message() : std::string(),
+                                 "; compile the plan with --no-fused-attention"));
+}
 
 Expected<CudnnPlan> AttentionKernel::usablePlan(const CudnnEngineChoice &choice) const {
   auto made = graph->plan(choice);
@@ -83,9 +95,7 @@ Error AttentionKernel::run(const CudnnPlan &of, void *const *arguments, cudaStre
       add(Name::Accumulated, place);
     place += problem.accumulatedBytes();
   }
-  if (Error error = graph->execute(*handle, of, tensors, place))
-    return inCudnnKernel(desc, error);
-  return Error::success();
+  return graph->execute(*handle, of, tensors, place);
 }
 
 bool AttentionKernel::takeKept(const std::string &text, void *const *arguments, cudaStream_t stream) {
@@ -103,16 +113,17 @@ bool AttentionKernel::takeKept(const std::string &text, void *const *arguments, 
 
 Error AttentionKernel::measure(void *const *arguments, cudaStream_t stream) {
   float least = std::numeric_limits<float>::infinity();
-  Error last = makeError(Status::Unsupported, "cuDNN ", library.cudnnGetVersion(),
-                         " has no engine for it on this GPU; compile the plan with --no-fused-attention");
+  Error last;
   std::vector<CudnnEngineChoice> tried;
   size_t measured = 0;
   for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     if (mode == CUDNN_HEUR_MODE_FALLBACK && plan)
       break;
     auto choices = graph->find(mode);
-    if (!choices)
+    if (!choices) {
+      last = choices.error();
       continue;
+    }
     for (const CudnnEngineChoice &choice : *choices) {
       if (measured == mostAttentionPlans)
         break;
@@ -120,8 +131,10 @@ Error AttentionKernel::measure(void *const *arguments, cudaStream_t stream) {
         continue;
       tried.push_back(choice);
       auto candidate = usablePlan(choice);
-      if (!candidate)
+      if (!candidate) {
+        last = candidate.error();
         continue;
+      }
       ++measured;
       auto time = measureOnStream(cuda, stream, [&] { return run(*candidate, arguments, stream); }, least);
       if (!time)
@@ -133,7 +146,7 @@ Error AttentionKernel::measure(void *const *arguments, cudaStream_t stream) {
       }
     }
   }
-  return plan ? Error::success() : inCudnnKernel(desc, last);
+  return plan ? Error::success() : withoutEngine(last);
 }
 
 Error AttentionKernel::choose(void *const *arguments, cudaStream_t stream) {
@@ -142,7 +155,7 @@ Error AttentionKernel::choose(void *const *arguments, cudaStream_t stream) {
     return handle.error();
   auto made = makeAttentionGraph(library, problem, *handle);
   if (!made)
-    return inCudnnKernel(desc, made.error());
+    return withoutEngine(made.error());
   graph.emplace(std::move(*made));
   auto key = algorithmKey(cuda, "cudnn " + std::to_string(library.cudnnGetVersion()), desc);
   if (!key)
