@@ -94,6 +94,13 @@ std::optional<PlainScores> getPlainScores(Attention &attention);
 /// none of these. A mask gives at most `hidden` to what it hides.
 mlir::Value readPlainScores(mlir::Operation *op, double hidden, PlainScores &scores);
 
+/// Whether libraries of GPUs have kernels for attention in bfloat16 for an architecture, as "sm_80": not before it.
+inline bool hasAttentionKernels(llvm::StringRef chip) {
+  constexpr unsigned first = 80;
+  unsigned number = 0;
+  return chip.consume_front("sm_") && !chip.consumeInteger(10, number) && number >= first;
+}
+
 /// Whether a library's kernel takes less than its two products and the softmax by themselves: of a tile or more.
 inline bool isOneLibraryKernel(int64_t queries, int64_t keys) { return queries >= 64 && keys >= 64; }
 

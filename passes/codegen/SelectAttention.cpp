@@ -313,7 +313,7 @@ class SelectAttention : public impl::SelectAttentionPassBase<SelectAttention> {
     LibraryKernels kernels(getOperation());
     for (auto program : getOperation().getOps<dist::ProgramOp>()) {
       KernelDevice device = kernelDeviceOf(program);
-      if (device.library->hasAttention())
+      if (device.library->hasAttention() && dfg::hasAttentionKernels(dist::getDeviceOf(program).chip))
         run(program, kernels, device);
     }
   }

@@ -4,6 +4,8 @@
 
 #include "passes/cost/OperatorCost.h"
 
+#include "dialects/dfg/Attention.h"
+
 #include "passes/cost/DefaultMachine.h"
 
 #include "llvm/Support/ErrorHandling.h"
@@ -69,7 +71,8 @@ double bytesOfElement(StringRef elementType) {
 }
 
 OperatorCost::OperatorCost(const DeviceKind &kind, StringRef elementType, double slowdown)
-    : launch(kind.launch * slowdown), elementBytes(bytesOfElement(elementType)), isProcessor(!kind.isGpu()) {
+    : launch(kind.launch * slowdown), elementBytes(bytesOfElement(elementType)), isProcessor(!kind.isGpu()),
+      fusesAttention(kind.isGpu() && dfg::hasAttentionKernels(kind.chip)) {
   auto found = kind.peak.find(elementType.str());
   if (found == kind.peak.end())
     found = kind.peak.find("f32");

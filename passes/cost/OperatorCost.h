@@ -83,6 +83,11 @@ public:
     return isProcessor && llvm::all_of(others, [](const OperatorCost &other) { return other.isProcessor; });
   }
 
+  /// Whether libraries of all devices compute attention in bfloat16 by one kernel.
+  bool hasAttentionKernels() const {
+    return fusesAttention && llvm::all_of(others, [](const OperatorCost &other) { return other.fusesAttention; });
+  }
+
   /// Whether both give the same answers.
   bool operator==(const OperatorCost &) const = default;
 
@@ -101,7 +106,7 @@ private:
   double tiledSeconds(const KernelWork::Extents &extents) const;
 
   double peak, bandwidth, launch, elementBytes, attention = 1;
-  bool isProcessor;
+  bool isProcessor, fusesAttention;
   std::map<CostClass, EfficiencyCurve> efficiency;
   std::optional<EfficiencyCurve> convolution, streaming;
   std::optional<TileModel> tiles;

@@ -226,7 +226,7 @@ def keep_small(path):
             kept.writestr(name, content)
 
 
-def parameter_tolerances(before, after, other, factor):
+def parameter_tolerances(before, after, other, factor=NOISE):
     """Of each parameter the largest difference that rounding may explain, from how far apart two programmes of the CPU
     driver end, after steps that lead from `before` to `after`. A parameter that rounding decides (keys' biases, which
     attention does not depend on) is left out; an error in a gradient shows in all others, or none of this would prove

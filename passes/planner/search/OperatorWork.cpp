@@ -93,9 +93,9 @@ bool OperatorWork::streamsScores(const Operator &op, const OperatorStates &state
     return false;
   // Libraries of GPUs have kernels for bfloat16, ours for processors are for float32.
   bool isNarrow = options.precision.activation < 1;
-  if (cost.isOfProcessors()
-          ? options.training && isNarrow
-          : !isNarrow || !op.scores->plain || !dfg::isOneLibraryKernel(op.scores->queries, op.scores->keys))
+  if (cost.isOfProcessors() ? options.training && isNarrow
+                            : !isNarrow || !cost.hasAttentionKernels() || !op.scores->plain ||
+                                  !dfg::isOneLibraryKernel(op.scores->queries, op.scores->keys))
     return false;
   const State &at = scoresState(op, state);
   // A part of the queries sees keys beyond its own diagonal, which libraries do not know.

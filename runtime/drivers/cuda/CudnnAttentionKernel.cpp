@@ -15,7 +15,7 @@ namespace cleave::runtime {
 
 namespace {
 
-/// How many plans are built and measured.
+/// How many plans of a heuristic are built and measured.
 constexpr size_t mostAttentionPlans = 4;
 
 class AttentionKernel final : public CudaLibraryKernel {
@@ -115,10 +115,10 @@ Error AttentionKernel::measure(void *const *arguments, cudaStream_t stream) {
   float least = std::numeric_limits<float>::infinity();
   Error last;
   std::vector<CudnnEngineChoice> tried;
-  size_t measured = 0;
   for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     if (mode == CUDNN_HEUR_MODE_FALLBACK && plan)
       break;
+    size_t measured = 0;
     auto choices = graph->find(mode);
     if (!choices) {
       last = choices.error();

@@ -159,6 +159,15 @@ class Comparisons(unittest.TestCase):
         with self.assertRaisesRegex(prepare.Failed, "3 of 3 hardly change"):
             prepare.parameter_tolerances(self.AFTER, self.AFTER, self.AFTER)
 
+    # In bfloat16 three times, of a difference to float32 that may be a sixth of the change.
+    def test_narrow_tolerances(self):
+        before, other = {"weight": ([1.0, 1.0], (2,))}, {"weight": ([1.0, 2.1], (2,))}
+        found = prepare.parameter_tolerances(before, {"weight": self.AFTER["weight"]}, other, prepare.NARROW_NOISE)
+        self.assertAlmostEqual(found["weight"], 0.3)
+        other = {"weight": ([1.0, 2.2], (2,))}
+        with self.assertRaisesRegex(prepare.Failed, "1 of 1 hardly change"):
+            prepare.parameter_tolerances(before, {"weight": self.AFTER["weight"]}, other, prepare.NARROW_NOISE)
+
     # An error in one element of one parameter, or in one loss, is a failure.
     def test_steps(self):
         tolerances = {"weight": 1e-3, "bias": 1e-3}
