@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# Writes models whose one initializer is a mask of 200 by 200: PREFIX.KIND.onnx.
+# Writes models whose one initializer is a mask of 300 by 300: PREFIX.KIND.onnx.
 
 import sys
 
@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-SIZE = 200
+SIZE = 300
 
 
 def write(path, mask, operator):
