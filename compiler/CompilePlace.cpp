@@ -151,6 +151,7 @@ Error ModelCompiler::place() {
   PlaceOptions options;
   options.machine = machine;
   options.roundsProducts = target.tf32;
+  options.fusesAttention = !target.noFusedAttention && !target.noLibraries && !target.reference;
   if (target.placementFile.empty()) {
     Placement groups = groupsInOrder(*module, options.machine.devices.size());
     if (target.strategy == "place" && groups.groups.empty())

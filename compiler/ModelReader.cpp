@@ -5,8 +5,8 @@
 #include "compiler/ModelReader.h"
 
 #include "compiler/ModelWeights.h"
-#include "dialects/dfg/Attention.h"
 #include "dialects/dfg/Dfg.h"
+#include "dialects/dfg/PlainScores.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/plan/Plan.h"
 #include "passes/cost/ModuleMachine.h"

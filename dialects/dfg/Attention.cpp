@@ -302,15 +302,6 @@ private:
            numBatchElements(product.getResult(), product.getLhsBatch().size()) == numBatchElements();
   }
 
-  /// The numbers under another shape or type.
-  static Value withoutCasts(Value value) {
-    while (Operation *op = value.getDefiningOp()) {
-      if (!isa<ReshapeOp, CastOp>(op))
-        break;
-      value = op->getOperand(0);
-    }
-    return value;
-  }
   /// Whether the sums are those of the weights times their gradient.
   bool sumsWeights() {
     auto product = found.sums.getInput().getDefiningOp<MulOp>();
@@ -390,156 +381,15 @@ std::optional<Attention> findAttention(Operation *op, AttentionMiss *miss, Score
   return std::nullopt;
 }
 
-/// The numbers of a mask from here on hide what they are added to, for any scores there are.
-static constexpr double hides = -1e9;
-
-//===-- what is done to scores --------------------------------------------------------------------------------===//
-
-/// The number of a constant without dimensions or with one element; none where it is something else.
-static std::optional<double> numberOf(Value value) {
+Value withoutCasts(Value value) {
   while (Operation *op = value.getDefiningOp()) {
-    if (auto constant = dyn_cast<ConstantOp>(op)) {
-      auto elements = dyn_cast<DenseFPElementsAttr>(constant.getValue());
-      if (!elements || !elements.isSplat())
-        return std::nullopt;
-      APFloat number = elements.getSplatValue<APFloat>();
-      bool loses = false;
-      number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
-      return number.convertToDouble();
-    }
-    if (!isa<CastOp, ReshapeOp, BroadcastOp>(op))
-      return std::nullopt;
+    if (!isa<ReshapeOp, CastOp, BarrierOp>(op))
+      break;
     value = op->getOperand(0);
   }
-  return std::nullopt;
-}
-
-Value readPlainScores(Operation *op, double hidden, PlainScores &between) {
-  if (isa<ReshapeOp, CastOp, BarrierOp>(op))
-    return op->getOperand(0);
-  if (auto quotient = dyn_cast<DivOp>(op)) {
-    auto by = numberOf(quotient.getRhs());
-    if (!by || *by == 0)
-      return {};
-    between.scale /= *by;
-    return quotient.getLhs();
-  }
-  if (isa<MulOp>(op))
-    for (auto [scores, other] : {std::pair(0, 1), std::pair(1, 0)})
-      if (auto by = numberOf(op->getOperand(other))) {
-        between.scale *= *by;
-        return op->getOperand(scores);
-      }
-  if (auto sum = dyn_cast<AddOp>(op))
-    for (auto [scores, other] : {std::pair(0, 1), std::pair(1, 0)})
-      if (getCausalMask(sum->getOperand(other)) == CausalMask::Added) {
-        between.isCausal = true;
-        return sum->getOperand(scores);
-      }
-  if (auto select = dyn_cast<SelectOp>(op)) {
-    CausalMask mask = getCausalMask(select.getCondition());
-    if (mask != CausalMask::Seen && mask != CausalMask::Hidden)
-      return {};
-    bool isLhs = mask == CausalMask::Seen;
-    Value scores = isLhs ? select.getLhs() : select.getRhs();
-    auto fill = numberOf(isLhs ? select.getRhs() : select.getLhs());
-    if (!fill || *fill > hidden)
-      return {};
-    between.isCausal = true;
-    return scores;
-  }
-  return {};
-}
-
-std::optional<PlainScores> getPlainScores(Attention &attention) {
-  PlainScores plain;
-  Value scores = attention.scores.getResult();
-  for (Operation *op : attention.chain) {
-    if (readPlainScores(op, hides, plain) != scores)
-      return std::nullopt;
-    scores = op->getResult(0);
-  }
-  return plain;
+  return value;
 }
 
 bool areSame(const AttentionGradient &gradient, Value a, Value b) { return Sameness(gradient).areSame(a, b); }
-
-//===-- causal masks ------------------------------------------------------------------------------------------===//
-
-/// Reads an element of a tensor of booleans or floats.
-static double numberAt(const HostTensor &tensor, int64_t index) {
-  Type type = tensor.getElementType();
-  if (type.isInteger(1))
-    return tensor.data()[index] != 0;
-  if (type.isF32())
-    return tensor.as<float>()[index];
-  if (type.isF64())
-    return tensor.as<double>()[index];
-  llvm::APFloat value(cast<FloatType>(type).getFloatSemantics(), llvm::APInt(16, tensor.as<uint16_t>()[index]));
-  return value.convertToDouble();
-}
-
-CausalMask getCausalMask(const HostTensor &tensor) {
-  Type type = tensor.getElementType();
-  ArrayRef<int64_t> shape = tensor.getShape();
-  bool isBool = type.isInteger(1);
-  if (!(isBool || type.isF32() || type.isF64() || type.isF16() || type.isBF16()) || shape.size() < 2 ||
-      shape.back() < 2 || llvm::any_of(shape.drop_back(2), [](int64_t size) { return size != 1; }))
-    return CausalMask::None;
-  double first = numberAt(tensor, 0);
-  CausalMask mask = !isBool ? CausalMask::Added : first != 0 ? CausalMask::Seen : CausalMask::Hidden;
-  int64_t keys = shape.back(), queries = shape[shape.size() - 2];
-  for (int64_t query = 0; query != queries; ++query)
-    for (int64_t key = 0; key != keys; ++key) {
-      double value = numberAt(tensor, query * keys + key);
-      bool isSeen = key <= query;
-      bool fits = isBool ? value == (isSeen == (mask == CausalMask::Seen)) : isSeen ? value == 0 : value <= hides;
-      if (!fits)
-        return CausalMask::None;
-    }
-  return mask;
-}
-
-StringRef stringifyCausalMask(CausalMask mask) {
-  switch (mask) {
-  case CausalMask::Added:
-    return "added";
-  case CausalMask::Seen:
-    return "seen";
-  case CausalMask::Hidden:
-    return "hidden";
-  case CausalMask::None:
-    break;
-  }
-  return "";
-}
-
-CausalMask readCausalMask(StringRef text) {
-  for (CausalMask mask : {CausalMask::Added, CausalMask::Seen, CausalMask::Hidden})
-    if (text == stringifyCausalMask(mask))
-      return mask;
-  return CausalMask::None;
-}
-
-CausalMask getCausalMask(Value value) {
-  while (auto cast = value.getDefiningOp<CastOp>()) {
-    if (!isa<FloatType>(tensorType(cast.getInput()).getElementType()) || !isa<FloatType>(cast.getTo()))
-      return CausalMask::None;
-    value = cast.getInput();
-  }
-  if (auto constant = value.getDefiningOp<ConstantOp>())
-    if (auto elements = dyn_cast<DenseElementsAttr>(constant.getValue()))
-      return getCausalMask(HostTensor::fromAttribute(elements));
-  auto read = value.getDefiningOp<ReadOp>();
-  if (!read)
-    return CausalMask::None;
-  auto parameter =
-      SymbolTable::lookupNearestSymbolFrom<ParameterOp>(read, StringAttr::get(read.getContext(), read.getParameter()));
-  // A part of it hides other keys.
-  if (!parameter || parameter.getTensorType() != value.getType())
-    return CausalMask::None;
-  auto text = parameter->getAttrOfType<StringAttr>(causalMaskAttrName);
-  return text ? readCausalMask(text.getValue()) : CausalMask::None;
-}
 
 } // namespace cleave::dfg

@@ -7,7 +7,6 @@
 #define CLEAVE_DIALECTS_DFG_ATTENTION_H
 
 #include "dialects/dfg/Dfg.h"
-#include "dialects/interfaces/HostTensor.h"
 
 #include <optional>
 
@@ -68,41 +67,10 @@ enum class ScoreTypes { Wide, Any };
 std::optional<Attention> findAttention(mlir::Operation *op, AttentionMiss *miss = nullptr,
                                        ScoreTypes types = ScoreTypes::Wide);
 
+/// The value whose numbers it has, perhaps under another shape or type.
+mlir::Value withoutCasts(mlir::Value value);
 /// Whether two values are the same by what they are made of, though the backward pass may have repeated one of them.
 bool areSame(const AttentionGradient &gradient, mlir::Value a, mlir::Value b);
-
-/// How a tensor of a model hides keys (its last dimension) behind each query's own position (the dimension before), and
-/// nothing else: by numbers that are added to scores, 0 up to the diagonal and -1e9 or less behind it, or by booleans
-/// that are true for the scores that stay, or for the others. Dimensions before are of one element.
-enum class CausalMask { None, Added, Seen, Hidden };
-CausalMask getCausalMask(const HostTensor &tensor);
-/// The same of a constant's value or a parameter's that stays what it is.
-CausalMask getCausalMask(mlir::Value value);
-
-/// The attribute of a parameter that is a causal mask: its name, and the text for a mask.
-inline constexpr llvm::StringLiteral causalMaskAttrName = "dfg.causal_mask";
-llvm::StringRef stringifyCausalMask(CausalMask mask);
-CausalMask readCausalMask(llvm::StringRef text);
-
-/// What is done to scores between the first product and the softmax, where that is no more than libraries know.
-struct PlainScores {
-  double scale = 1;
-  bool isCausal = false;
-};
-std::optional<PlainScores> getPlainScores(Attention &attention);
-/// Adds what one operator does, of these or of those of their gradient; its operand that is scores, or null where it is
-/// none of these. A mask gives at most `hidden` to what it hides.
-mlir::Value readPlainScores(mlir::Operation *op, double hidden, PlainScores &scores);
-
-/// Whether libraries of GPUs have kernels for attention in bfloat16 for an architecture, as "sm_80": not before it.
-inline bool hasAttentionKernels(llvm::StringRef chip) {
-  constexpr unsigned first = 80;
-  unsigned number = 0;
-  return chip.consume_front("sm_") && !chip.consumeInteger(10, number) && number >= first;
-}
-
-/// Whether a library's kernel takes less than its two products and the softmax by themselves: of a tile or more.
-inline bool isOneLibraryKernel(int64_t queries, int64_t keys) { return queries >= 64 && keys >= 64; }
 
 /// Whether kernels for processors compute attention by blocks of keys, so that its scores are never in memory together.
 /// Smaller ones stay in the cache, and what libraries take for the products is less; and for a few queries it does not

@@ -2,8 +2,8 @@
 //
 // Registers the dialect, and reads node names from locations.
 
-#include "dialects/dfg/Attention.h"
 #include "dialects/dfg/Dfg.h"
+#include "dialects/dfg/PlainScores.h"
 #include "dialects/dfg/PortAttributes.h"
 
 #include "mlir/IR/DialectImplementation.h"

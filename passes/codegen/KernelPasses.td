@@ -114,6 +114,7 @@ def SelectAttentionPass : Pass<"codegen-select-attention", "::mlir::ModuleOp"> {
     %3 = plan.launch @cudnn.attention.0(%q, %k, %v) : … -> tensor<8x12x1024x64xbf16>
     ```
     Requires: nothing but its gradient reads the scores.
+    Guarantees: the same result and gradients but for rounding; what a library does not compute is as it was, with a remark.
   }];
   let dependentDialects = ["::cleave::dfg::DfgDialect", "::cleave::plan::PlanDialect"];
 }

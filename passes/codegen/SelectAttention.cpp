@@ -11,6 +11,8 @@
 #include "passes/codegen/LayoutTypes.h"
 #include "passes/codegen/LibraryKernels.h"
 
+#include "dialects/dfg/PlainScores.h"
+
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 
 using namespace mlir;
@@ -22,12 +24,13 @@ namespace cleave {
 
 namespace {
 
+bool isBFloat16(Value value) { return tensorType(value).getElementType().isBF16(); }
+
 /// Attention as a library's kernels compute it.
 class AttentionCall {
 public:
   AttentionCall(dfg::Attention &found, LibraryKernels &kernels, KernelDevice device)
-      : attention(found), kernels(kernels), device(device), location(found.result.getLoc()),
-        operators(found.getAllOperators()) {}
+      : attention(found), kernels(kernels), device(device), operators(found.getAllOperators()) {}
 
   /// Puts launches in the place of the operators; false, with the reason, where it stays as it is.
   bool run(dfg::AttentionMiss &miss);
@@ -38,7 +41,8 @@ private:
     return false;
   }
   bool readGradient();
-  bool isGradientOfScores(Value value, Value &ofWeights);
+  bool isWeights(Value value) const;
+  bool isGradientOfScores(Value value) const;
   Operation *findPlace();
 
   void readForm();
@@ -54,9 +58,8 @@ private:
   dfg::Attention &attention;
   LibraryKernels &kernels;
   KernelDevice device;
-  Location location;
   llvm::SetVector<Operation *> operators;
-  dfg::PlainScores between;
+  dfg::PlainScores plain;
   /// Batches, heads and how tensors lie.
   int64_t batch = 1, heads = 1;
   bool positionsFirst = false;
@@ -65,37 +68,26 @@ private:
   SmallVector<OpOperand *> again;
 };
 
+bool AttentionCall::isWeights(Value value) const {
+  return areSame(*attention.gradient, dfg::withoutCasts(value), attention.softmax.getResult());
+}
+
 /// Whether a value is scale * weights * (gradient of the weights - sums), masked as the scores are or not.
-bool AttentionCall::isGradientOfScores(Value value, Value &ofWeights) {
+bool AttentionCall::isGradientOfScores(Value value) const {
   dfg::AttentionGradient &gradient = *attention.gradient;
-  auto isWeights = [&](Value of) {
-    while (Operation *op = of.getDefiningOp<dfg::CastOp>())
-      of = op->getOperand(0);
-    return areSame(gradient, of, attention.softmax.getResult());
-  };
-  auto plain = [](Value of) {
-    while (Operation *op = of.getDefiningOp()) {
-      if (!isa<dfg::ReshapeOp, dfg::CastOp, dfg::BarrierOp>(op))
-        break;
-      of = op->getOperand(0);
-    }
-    return of;
-  };
   dfg::PlainScores found;
   while (Operation *op = value.getDefiningOp()) {
     if (auto product = dyn_cast<dfg::MulOp>(op))
       for (auto [weights, other] : {std::pair(0, 1), std::pair(1, 0)}) {
-        auto centered = plain(product->getOperand(other)).getDefiningOp<dfg::SubOp>();
-        if (!centered || !(isWeights(product->getOperand(weights)) || isWeights(plain(product->getOperand(weights)))))
-          continue;
-        ofWeights = plain(centered.getLhs());
-        return ofWeights == gradient.weights.getResult() && plain(centered.getRhs()) == gradient.sums.getResult() &&
-               found.scale == between.scale && (!found.isCausal || between.isCausal);
+        auto centered = dfg::withoutCasts(product->getOperand(other)).getDefiningOp<dfg::SubOp>();
+        if (centered && isWeights(product->getOperand(weights)))
+          return dfg::withoutCasts(centered.getLhs()) == gradient.weights.getResult() &&
+                 dfg::withoutCasts(centered.getRhs()) == gradient.sums.getResult() && found.scale == plain.scale &&
+                 (!found.isCausal || (plain.isCausal && found.hidden == 0));
       }
-    Value before = dfg::readPlainScores(op, /*hidden=*/0, found);
-    if (!before)
+    value = dfg::readPlainScores(op, found);
+    if (!value)
       return false;
-    value = before;
   }
   return false;
 }
@@ -103,21 +95,12 @@ bool AttentionCall::isGradientOfScores(Value value, Value &ofWeights) {
 /// Finds which product gives the gradient of what.
 bool AttentionCall::readGradient() {
   dfg::AttentionGradient &gradient = *attention.gradient;
-  auto isWeights = [&](Value value) {
-    while (Operation *op = value.getDefiningOp()) {
-      if (!isa<dfg::ReshapeOp, dfg::CastOp>(op))
-        break;
-      value = op->getOperand(0);
-    }
-    return areSame(gradient, value, attention.softmax.getResult());
-  };
   auto isSame = [&](Value a, Value b) { return areSame(gradient, a, b); };
-  Value ofWeights;
   for (OpOperand *use : gradient.overKeys) {
     Value other = summedWith(*use, Side::Keys).value;
     if (isWeights(use->get()) && isSame(other, attention.result.getRhs()))
       again.push_back(use);
-    else if (!ofQueries && isSame(other, attention.scores.getRhs()) && isGradientOfScores(use->get(), ofWeights))
+    else if (!ofQueries && isSame(other, attention.scores.getRhs()) && isGradientOfScores(use->get()))
       ofQueries = use;
     else
       return false;
@@ -126,12 +109,14 @@ bool AttentionCall::readGradient() {
     Value other = summedWith(*use, Side::Queries).value;
     if (!ofValues && isWeights(use->get()) && isSame(other, gradient.weights.getLhs()))
       ofValues = use;
-    else if (!ofKeys && isSame(other, attention.scores.getLhs()) && isGradientOfScores(use->get(), ofWeights))
+    else if (!ofKeys && isSame(other, attention.scores.getLhs()) && isGradientOfScores(use->get()))
       ofKeys = use;
     else
       return false;
   }
-  return ofQueries && ofKeys && ofValues;
+  auto isNarrow = [](OpOperand *use) { return isBFloat16(use->getOwner()->getResult(0)); };
+  return ofQueries && ofKeys && ofValues && isNarrow(ofQueries) && isNarrow(ofKeys) && isNarrow(ofValues) &&
+         llvm::all_of(again, isNarrow);
 }
 
 /// The product in whose place one kernel can compute all of them. Null where there is none.
@@ -186,10 +171,9 @@ void AttentionCall::readForm() {
 }
 
 SmallVector<int64_t> AttentionCall::shapeOf(int64_t positions) const {
-  int64_t size = lhsOf(attention.scores).getSize();
   if (positionsFirst)
-    return {batch, positions, heads, size};
-  return {batch, heads, positions, size};
+    return {batch, positions, heads, plain.headSize};
+  return {batch, heads, positions, plain.headSize};
 }
 
 Value transposed(OpBuilder &builder, Value value, ArrayRef<int64_t> order) {
@@ -222,18 +206,15 @@ Value AttentionCall::fromForm(OpBuilder &builder, Value value, RankedTensorType 
   SmallVector<int64_t> order = positionsFirst ? SmallVector<int64_t>{0, 2, 1, 3} : SmallVector<int64_t>{0, 1, 2, 3};
   if (isTransposed)
     std::swap(order[2], order[3]);
-  Value made = reshaped(builder, transposed(builder, value, order), type.getShape());
-  if (made.getType() != type)
-    made = dfg::CastOp::create(builder, location, made, type.getElementType());
-  return made;
+  return reshaped(builder, transposed(builder, value, order), type.getShape());
 }
 
 runtime::LibraryKernelQuery AttentionCall::query(StringRef routine, ArrayRef<Type> inputs,
                                                  ArrayRef<RankedTensorType> outputs) const {
   runtime::LibraryKernelQuery query;
   query.desc.operation = routine.str();
-  query.desc.reals["scale"] = {between.scale};
-  query.desc.ints["causal"] = {between.isCausal};
+  query.desc.reals["scale"] = {plain.scale};
+  query.desc.ints["causal"] = {plain.isCausal};
   query.desc.ints["positions_first"] = {positionsFirst};
   for (Type type : inputs)
     query.desc.inputs.push_back(toRuntimeType(cast<RankedTensorType>(type)));
@@ -248,14 +229,15 @@ runtime::LibraryKernelQuery AttentionCall::query(StringRef routine, ArrayRef<Typ
 
 bool AttentionCall::run(dfg::AttentionMiss &miss) {
   dfg::DotGeneralOp scores = attention.scores, result = attention.result;
-  if (scores.getLhsFree().size() != 1)
-    return refuse(miss, scores, "heads share keys");
-  auto plain = dfg::getPlainScores(attention);
-  if (!plain)
-    return refuse(miss, attention.softmax, "the library knows a scale and a causal mask before the softmax");
-  between = *plain;
+  auto read = dfg::getPlainScores(attention, &miss);
+  if (!read)
+    return false;
+  plain = *read;
   if (attention.gradient && !readGradient())
     return refuse(miss, attention.softmax, "its gradient is not that of all three operands");
+  // What libraries sum up in float32 they give in bfloat16.
+  if (!isBFloat16(scores.getLhs()) || !isBFloat16(result.getResult()))
+    return refuse(miss, result, "the library takes and gives bfloat16");
   Operation *place = attention.gradient ? findPlace() : nullptr;
   if (attention.gradient && !place)
     return refuse(miss, attention.softmax, "products of its gradient depend on each other");
@@ -274,7 +256,7 @@ bool AttentionCall::run(dfg::AttentionMiss &miss) {
         query("attention_gradient", {ofQuery, ofKey, ofKey, ofQuery, logSums, ofQuery}, {ofQuery, ofKey, ofKey}),
         device);
   if (failed(forward) || (attention.gradient && failed(backward)))
-    return refuse(miss, scores, "the library has no kernel for such heads");
+    return refuse(miss, scores, "the library has no kernel for these tensors");
 
   OpBuilder builder(result);
   SideTensor values{Side::Keys, result.getRhs(), SmallVector<int64_t>(result.getRhsBatch()),

@@ -103,6 +103,8 @@ struct DeviceKind {
   std::map<std::string, EfficiencyCurve> efficiency;
   /// Products of matrices by their extents, in the place of a curve: keys as those of `efficiency` for contractions.
   std::map<std::string, TileModel> tiles;
+  /// Whether libraries may compute attention by one kernel, where they have one (dfg::hasAttentionKernels).
+  bool fusesAttention = true;
   double launch = 0; ///< Seconds of every call besides its work.
   double step = 0;   ///< Seconds of overhead of a step: until the device begins, and until its end is known.
   /// The way between the host's memory and the device's, which inputs and outputs take. Without a bandwidth they lie in

@@ -4,8 +4,7 @@
 
 #include "passes/cost/OperatorCost.h"
 
-#include "dialects/dfg/Attention.h"
-
+#include "dialects/dfg/PlainScores.h"
 #include "passes/cost/DefaultMachine.h"
 
 #include "llvm/Support/ErrorHandling.h"
@@ -72,7 +71,7 @@ double bytesOfElement(StringRef elementType) {
 
 OperatorCost::OperatorCost(const DeviceKind &kind, StringRef elementType, double slowdown)
     : launch(kind.launch * slowdown), elementBytes(bytesOfElement(elementType)), isProcessor(!kind.isGpu()),
-      fusesAttention(kind.isGpu() && dfg::hasAttentionKernels(kind.chip)) {
+      fusesAttention(kind.isGpu() && kind.fusesAttention && dfg::hasAttentionKernels(kind.chip)) {
   auto found = kind.peak.find(elementType.str());
   if (found == kind.peak.end())
     found = kind.peak.find("f32");

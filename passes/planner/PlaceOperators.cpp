@@ -455,6 +455,8 @@ LogicalResult placeOperators(ModuleOp module, PlaceOptions options, std::optiona
     return failure();
   Machine given = options.machine;
   options.machine = costedMachine(std::move(options.machine), options.roundsProducts);
+  for (auto &[name, kind] : options.machine.kinds)
+    kind.fusesAttention &= options.fusesAttention;
   if (failed(Placer(module, options, report, failureTo).run()))
     return failure();
   setMachine(module, given);

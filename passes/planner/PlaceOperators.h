@@ -42,6 +42,8 @@ struct PlaceOptions {
   Machine machine;
   /// Libraries of its GPUs may round the float32 that they multiply to TF32.
   bool roundsProducts = false;
+  /// Whether libraries may compute attention by one kernel.
+  bool fusesAttention = true;
   /// What PlaceStrategy::Place asks for, and what PlaceStrategy::Auto has to keep to; nothing else takes it.
   std::optional<Placement> placement;
   /// Into how many parts Data and Tensor split; nothing else takes it. Auto has its own in `search`.

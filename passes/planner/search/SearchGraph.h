@@ -6,7 +6,7 @@
 #ifndef CLEAVE_PASSES_PLANNER_SEARCH_SEARCHGRAPH_H
 #define CLEAVE_PASSES_PLANNER_SEARCH_SEARCHGRAPH_H
 
-#include "dialects/dfg/Attention.h"
+#include "dialects/dfg/PlainScores.h"
 #include "passes/cost/Executor.h"
 #include "passes/planner/ModelNode.h"
 

@@ -3,9 +3,11 @@
 // RUN: cleave-opt %s --codegen-select-attention 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
 
 module attributes {dist.devices = [{chip = "sm_90", cores = 1 : i64, driver = "cuda", memory = 0 : i64, name = "gpu0"},
-                                   {cores = 1 : i64, driver = "cpu", memory = 0 : i64, name = "cpu0"}]} {
+                                   {cores = 1 : i64, driver = "cpu", memory = 0 : i64, name = "cpu0"},
+                                   {chip = "sm_70", cores = 1 : i64, driver = "cuda", memory = 0 : i64, name = "gpu1"}]} {
 dist.mesh @d0 <[], devices = [0]>
 dist.mesh @d1 <[], devices = [1]>
+dist.mesh @d2 <[], devices = [2]>
 dfg.parameter @seen : tensor<128x256xi1> = #dfg.file<"w", offset = 0> {dfg.causal_mask = "seen"}
 dfg.parameter @hidden : tensor<1x1x128x256xi1> = #dfg.file<"w", offset = 0> {dfg.causal_mask = "hidden"}
 dfg.parameter @added : tensor<128x256xf32> = #dfg.file<"w", offset = 0> {dfg.causal_mask = "added"}
@@ -113,7 +115,7 @@ dist.program @other_gradient(%q: tensor<6x128x64xbf16>, %k: tensor<6x256x64xbf16
 // CHECK-LABEL: dist.program @masks
 // CHECK: plan.launch @[[CAUSAL_HEADS:cudnn.attention.[0-9]+]]
 // CHECK: dfg.softmax
-// REMARK-DAG: program "masks": attention is not one kernel: the library knows a scale and a causal mask before the softmax (softmax)
+// REMARK-DAG: program "masks": attention is not one kernel: libraries know a scale and a causal mask before the softmax (select)
 dist.program @masks(%q: tensor<6x128x64xbf16>, %k: tensor<6x256x64xbf16>, %v: tensor<6x256x64xbf16>) -> (tensor<6x128x64xbf16>, tensor<6x128x64xbf16>) attributes {mesh = @d0} {
   %low = dfg.constant dense<0xFF80> : tensor<bf16>
   %added = dfg.read @added : tensor<128x256xf32>
@@ -146,12 +148,81 @@ dist.program @mild_mask(%q: tensor<6x128x64xbf16>, %k: tensor<6x256x64xbf16>, %v
 // Heads of 60 elements, which the library does not know.
 // CHECK-LABEL: dist.program @odd_heads
 // CHECK: dfg.softmax
-// REMARK-DAG: program "odd_heads": attention is not one kernel: the library has no kernel for such heads (dot_general)
+// REMARK-DAG: program "odd_heads": attention is not one kernel: libraries have no kernel for heads of this size (dot_general)
 dist.program @odd_heads(%q: tensor<6x128x60xbf16>, %k: tensor<6x256x60xbf16>, %v: tensor<6x256x60xbf16>) -> tensor<6x128x60xbf16> attributes {mesh = @d0} {
   %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contracting = array<i64: 2>} : (tensor<6x128x60xbf16>, tensor<6x256x60xbf16>) -> tensor<6x128x256xbf16>
   %2 = dfg.softmax %0 {dim = 2 : i64} : (tensor<6x128x256xbf16>) -> tensor<6x128x256xbf16>
   %3 = dfg.dot_general %2, %v {lhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contracting = array<i64: 1>} : (tensor<6x128x256xbf16>, tensor<6x256x60xbf16>) -> tensor<6x128x60xbf16>
   dist.return %3 : tensor<6x128x60xbf16>
+}
+
+// Values of another size than keys.
+// CHECK-LABEL: dist.program @wide_values
+// CHECK: dfg.softmax
+// REMARK-DAG: program "wide_values": attention is not one kernel: values have another size than keys (dot_general)
+dist.program @wide_values(%q: tensor<6x128x64xbf16>, %k: tensor<6x256x64xbf16>, %v: tensor<6x256x32xbf16>) -> tensor<6x128x32xbf16> attributes {mesh = @d0} {
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contracting = array<i64: 2>} : (tensor<6x128x64xbf16>, tensor<6x256x64xbf16>) -> tensor<6x128x256xbf16>
+  %p = dfg.softmax %0 {dim = 2 : i64} : (tensor<6x128x256xbf16>) -> tensor<6x128x256xbf16>
+  %r = dfg.dot_general %p, %v {lhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contracting = array<i64: 1>} : (tensor<6x128x256xbf16>, tensor<6x256x32xbf16>) -> tensor<6x128x32xbf16>
+  dist.return %r : tensor<6x128x32xbf16>
+}
+
+// Behind a mask a negative factor makes what was hidden the largest, and a small one not low enough.
+// CHECK-LABEL: dist.program @turned_mask
+// CHECK: dfg.softmax
+// REMARK-DAG: program "turned_mask": attention is not one kernel: libraries know a scale and a causal mask before the softmax (mul)
+dist.program @turned_mask(%q: tensor<6x128x64xbf16>, %k: tensor<6x256x64xbf16>, %v: tensor<6x256x64xbf16>) -> tensor<6x128x64xbf16> attributes {mesh = @d0} {
+  %low = dfg.constant dense<0xFF80> : tensor<bf16>
+  %seen = dfg.read @seen : tensor<128x256xi1>
+  %factor = dfg.constant dense<-1.0> : tensor<bf16>
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contracting = array<i64: 2>} : (tensor<6x128x64xbf16>, tensor<6x256x64xbf16>) -> tensor<6x128x256xbf16>
+  %1 = dfg.select %seen, %0, %low : (tensor<128x256xi1>, tensor<6x128x256xbf16>, tensor<bf16>) -> tensor<6x128x256xbf16>
+  %2 = dfg.mul %1, %factor : (tensor<6x128x256xbf16>, tensor<bf16>) -> tensor<6x128x256xbf16>
+  %p = dfg.softmax %2 {dim = 2 : i64} : (tensor<6x128x256xbf16>) -> tensor<6x128x256xbf16>
+  %r = dfg.dot_general %p, %v {lhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contracting = array<i64: 1>} : (tensor<6x128x256xbf16>, tensor<6x256x64xbf16>) -> tensor<6x128x64xbf16>
+  dist.return %r : tensor<6x128x64xbf16>
+}
+
+// CHECK-LABEL: dist.program @small_factor
+// CHECK: dfg.softmax
+dist.program @small_factor(%q: tensor<6x128x64xbf16>, %k: tensor<6x256x64xbf16>, %v: tensor<6x256x64xbf16>) -> tensor<6x128x64xbf16> attributes {mesh = @d0} {
+  %low = dfg.constant dense<-1.0e9> : tensor<bf16>
+  %seen = dfg.read @seen : tensor<128x256xi1>
+  %factor = dfg.constant dense<1.0e-6> : tensor<bf16>
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contracting = array<i64: 2>} : (tensor<6x128x64xbf16>, tensor<6x256x64xbf16>) -> tensor<6x128x256xbf16>
+  %1 = dfg.select %seen, %0, %low : (tensor<128x256xi1>, tensor<6x128x256xbf16>, tensor<bf16>) -> tensor<6x128x256xbf16>
+  %2 = dfg.mul %1, %factor : (tensor<6x128x256xbf16>, tensor<bf16>) -> tensor<6x128x256xbf16>
+  %p = dfg.softmax %2 {dim = 2 : i64} : (tensor<6x128x256xbf16>) -> tensor<6x128x256xbf16>
+  %r = dfg.dot_general %p, %v {lhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contracting = array<i64: 1>} : (tensor<6x128x256xbf16>, tensor<6x256x64xbf16>) -> tensor<6x128x64xbf16>
+  dist.return %r : tensor<6x128x64xbf16>
+}
+
+// A factor on either side of the mask, and the mask's number rounded to bfloat16.
+// CHECK-LABEL: dist.program @both_sides
+// CHECK: plan.launch @[[BOTH:cudnn.attention.[0-9]+]]
+// CHECK-NOT: dfg.softmax
+dist.program @both_sides(%q: tensor<6x128x64xbf16>, %k: tensor<6x256x64xbf16>, %v: tensor<6x256x64xbf16>) -> tensor<6x128x64xbf16> attributes {mesh = @d0} {
+  %low = dfg.constant dense<-1.0e9> : tensor<bf16>
+  %seen = dfg.read @seen : tensor<128x256xi1>
+  %factor = dfg.constant dense<0.5> : tensor<bf16>
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contracting = array<i64: 2>} : (tensor<6x128x64xbf16>, tensor<6x256x64xbf16>) -> tensor<6x128x256xbf16>
+  %1 = dfg.mul %0, %factor : (tensor<6x128x256xbf16>, tensor<bf16>) -> tensor<6x128x256xbf16>
+  %2 = dfg.select %seen, %1, %low : (tensor<128x256xi1>, tensor<6x128x256xbf16>, tensor<bf16>) -> tensor<6x128x256xbf16>
+  %3 = dfg.mul %2, %factor : (tensor<6x128x256xbf16>, tensor<bf16>) -> tensor<6x128x256xbf16>
+  %p = dfg.softmax %3 {dim = 2 : i64} : (tensor<6x128x256xbf16>) -> tensor<6x128x256xbf16>
+  %r = dfg.dot_general %p, %v {lhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contracting = array<i64: 1>} : (tensor<6x128x256xbf16>, tensor<6x256x64xbf16>) -> tensor<6x128x64xbf16>
+  dist.return %r : tensor<6x128x64xbf16>
+}
+
+// A GPU of an architecture without such kernels.
+// CHECK-LABEL: dist.program @older
+// CHECK: dfg.softmax
+// REMARK-NOT: program "older"
+dist.program @older(%q: tensor<6x128x64xbf16>, %k: tensor<6x256x64xbf16>, %v: tensor<6x256x64xbf16>) -> tensor<6x128x64xbf16> attributes {mesh = @d2} {
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contracting = array<i64: 2>} : (tensor<6x128x64xbf16>, tensor<6x256x64xbf16>) -> tensor<6x128x256xbf16>
+  %p = dfg.softmax %0 {dim = 2 : i64} : (tensor<6x128x256xbf16>) -> tensor<6x128x256xbf16>
+  %r = dfg.dot_general %p, %v {lhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contracting = array<i64: 1>} : (tensor<6x128x256xbf16>, tensor<6x256x64xbf16>) -> tensor<6x128x64xbf16>
+  dist.return %r : tensor<6x128x64xbf16>
 }
 
 // Short sequences, float32 and processors keep their operators, without a remark.
@@ -178,5 +249,6 @@ dist.program @on_processor(%q: tensor<6x128x64xbf16>, %k: tensor<6x256x64xbf16>,
 // CHECK-DAG: plan.library_kernel @[[PLAIN]] "cudnn" "attention" {causal = array<i64: 0>, positions_first = array<i64: 0>, scale = array<f64: 5.000000e-01>}
 // CHECK-DAG: plan.library_kernel @[[FORWARD]] "cudnn" "attention" {causal = array<i64: 1>, positions_first = array<i64: 0>, scale = array<f64: 1.250000e-01>}
 // CHECK-DAG: plan.library_kernel @[[GRADIENT]] "cudnn" "attention_gradient" {causal = array<i64: 1>, positions_first = array<i64: 0>, scale = array<f64: 1.250000e-01>}
+// CHECK-DAG: plan.library_kernel @[[BOTH]] "cudnn" "attention" {causal = array<i64: 1>, positions_first = array<i64: 0>, scale = array<f64: 2.500000e-01>}
 // CHECK-DAG: plan.library_kernel @[[CAUSAL_HEADS]] "cudnn" "attention" {causal = array<i64: 1>, positions_first = array<i64: 0>, scale = array<f64: 1.000000e+00>}
 }
