@@ -184,7 +184,7 @@ void Builder::forward() {
   pointwise(CUDNN_POINTWISE_SUB, seen, &largest, below);
   pointwise(CUDNN_POINTWISE_EXP, below, nullptr, powers);
   reduce(CUDNN_REDUCE_TENSOR_ADD, powers, sum);
-  // Engines expect them also where nobody wants them.
+  // Engines expect the log sums even where they are not kept.
   Tensor logarithm = between(rows());
   pointwise(CUDNN_POINTWISE_LOG, sum, nullptr, logarithm);
   pointwise(CUDNN_POINTWISE_ADD, largest, &logarithm, problem.givesLogSums ? ofRows(Name::LogSums) : between(rows()));

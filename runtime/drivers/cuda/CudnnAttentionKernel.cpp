@@ -7,9 +7,7 @@
 #include "runtime/drivers/cuda/CudnnAttentionGraph.h"
 #include "runtime/drivers/cuda/CudnnKernel.h"
 
-#include <algorithm>
 #include <limits>
-#include <string>
 
 namespace cleave::runtime {
 
@@ -47,12 +45,11 @@ private:
   std::optional<CudnnPlan> plan;
 };
 
-/// What there is to say where no engine is left; success is no reason.
+/// What there is to say where no engine is left.
 Error AttentionKernel::withoutEngine(const Error &reason) const {
-  return inCudnnKernel(desc,
-                       makeError(reason ? reason.status() : Status::Unsupported, "cuDNN ", library.cudnnGetVersion(),
-                                 " has no engine for it on this GPU", reason ? ": " + reason.message() : std::string(),
-                                 "; compile the plan with --no-fused-attention"));
+  return inCudnnKernel(desc, makeError(reason.status(), "cuDNN ", library.cudnnGetVersion(),
+                                       " has no engine for it on this GPU: ", reason.message(),
+                                       "; compile the plan with --no-fused-attention"));
 }
 
 Expected<CudnnPlan> AttentionKernel::usablePlan(const CudnnEngineChoice &choice) const {
@@ -112,41 +109,17 @@ bool AttentionKernel::takeKept(const std::string &text, void *const *arguments, 
 }
 
 Error AttentionKernel::measure(void *const *arguments, cudaStream_t stream) {
-  float least = std::numeric_limits<float>::infinity();
-  Error last;
-  std::vector<CudnnEngineChoice> tried;
-  for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    if (mode == CUDNN_HEUR_MODE_FALLBACK && plan)
-      break;
-    size_t measured = 0;
-    auto choices = graph->find(mode);
-    if (!choices) {
-      last = choices.error();
-      continue;
-    }
-    for (const CudnnEngineChoice &choice : *choices) {
-      if (measured == mostAttentionPlans)
-        break;
-      if (std::find(tried.begin(), tried.end(), choice) != tried.end())
-        continue;
-      tried.push_back(choice);
-      auto candidate = usablePlan(choice);
-      if (!candidate) {
-        last = candidate.error();
-        continue;
-      }
-      ++measured;
-      auto time = measureOnStream(cuda, stream, [&] { return run(*candidate, arguments, stream); }, least);
-      if (!time)
-        last = time.error();
-      else if (*time < least) {
-        least = *time;
-        chosen = choice;
-        plan.emplace(std::move(*candidate));
-      }
-    }
-  }
-  return plan ? Error::success() : withoutEngine(last);
+  auto found = fastestEngine(
+      *graph, {{CUDNN_HEUR_MODE_A}, {CUDNN_HEUR_MODE_FALLBACK}}, mostAttentionPlans,
+      [&](const CudnnEngineChoice &choice) { return usablePlan(choice); },
+      [&](const CudnnPlan &of, float least) {
+        return measureOnStream(cuda, stream, [&] { return run(of, arguments, stream); }, least);
+      });
+  if (!found)
+    return withoutEngine(found.error());
+  chosen = found->choice;
+  plan.emplace(std::move(found->plan));
+  return Error::success();
 }
 
 Error AttentionKernel::choose(void *const *arguments, cudaStream_t stream) {

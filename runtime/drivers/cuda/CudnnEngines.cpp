@@ -88,42 +88,18 @@ Error Engines::run(const CudnnPlan &of, void *const *arguments, cudaStream_t str
 Expected<float> Engines::measure(void *const *arguments, cudaStream_t stream, Order order) {
   if (Error error = load(arguments, stream))
     return error;
-  float least = std::numeric_limits<float>::infinity();
-  Error last = makeError(Status::Unsupported, "cuDNN's backend has no engine for ", task.desc.text());
-  std::vector<CudnnEngineChoice> tried;
-  size_t measured = 0;
-  for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK, CUDNN_HEUR_MODE_B}) {
-    // The third knows little that the first does not.
-    if (mode == CUDNN_HEUR_MODE_B && least != std::numeric_limits<float>::infinity())
-      break;
-    auto choices = graph->find(mode);
-    if (!choices) {
-      last = choices.error();
-      continue;
-    }
-    for (const CudnnEngineChoice &choice : *choices) {
-      if (measured == mostPlans)
-        break;
-      if (std::find(tried.begin(), tried.end(), choice) != tried.end())
-        continue;
-      tried.push_back(choice);
-      auto candidate = usablePlan(choice, order);
-      if (!candidate)
-        continue;
-      ++measured;
-      auto time = measureOnStream(task.cuda, stream, [&] { return run(*candidate, arguments, stream); }, least);
-      if (!time)
-        last = time.error();
-      else if (*time < least) {
-        least = *time;
-        chosen = choice;
-        plan.emplace(std::move(*candidate));
-      }
-    }
-  }
-  if (least == std::numeric_limits<float>::infinity())
-    return last;
-  return least;
+  // The third heuristic knows little that the first does not.
+  auto found = fastestEngine(
+      *graph, {{CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}, {CUDNN_HEUR_MODE_B}}, mostPlans,
+      [&](const CudnnEngineChoice &choice) { return usablePlan(choice, order); },
+      [&](const CudnnPlan &of, float least) {
+        return measureOnStream(task.cuda, stream, [&] { return run(of, arguments, stream); }, least);
+      });
+  if (!found)
+    return found.error();
+  chosen = found->choice;
+  plan.emplace(std::move(found->plan));
+  return found->milliseconds;
 }
 
 Error Engines::take(const std::string &text, void *const *arguments, cudaStream_t stream) {

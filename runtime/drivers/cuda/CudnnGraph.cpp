@@ -5,6 +5,7 @@
 #include "runtime/drivers/cuda/CudnnGraph.h"
 
 #include <algorithm>
+#include <limits>
 #include <sstream>
 
 namespace cleave::runtime {
@@ -179,6 +180,50 @@ Error CudnnGraph::execute(cudnnHandle_t on, const CudnnPlan &plan,
     return error;
   return checkCudnn(*library, library->cudnnBackendExecute(on, plan.plan.descriptor(), pack.descriptor()),
                     "cudnnBackendExecute");
+}
+
+Expected<CudnnMeasuredEngine>
+fastestEngine(const CudnnGraph &graph, const std::vector<std::vector<cudnnBackendHeurMode_t>> &groups, size_t most,
+              const std::function<Expected<CudnnPlan>(const CudnnEngineChoice &)> &usable,
+              const std::function<Expected<float>(const CudnnPlan &, float least)> &measure) {
+  std::optional<CudnnMeasuredEngine> fastest;
+  Error last = makeError(Status::Unsupported, "cuDNN's heuristics find none");
+  std::vector<CudnnEngineChoice> tried;
+  auto measureChoice = [&](const CudnnEngineChoice &choice) {
+    auto plan = usable(choice);
+    if (!plan) {
+      last = plan.error();
+      return false;
+    }
+    float least = fastest ? fastest->milliseconds : std::numeric_limits<float>::infinity();
+    auto time = measure(*plan, least);
+    if (!time)
+      last = time.error();
+    else if (*time < least)
+      fastest = {choice, std::move(*plan), *time};
+    return true;
+  };
+  for (const std::vector<cudnnBackendHeurMode_t> &group : groups) {
+    size_t measured = 0;
+    for (cudnnBackendHeurMode_t mode : group) {
+      auto choices = graph.find(mode);
+      if (!choices) {
+        last = choices.error();
+        continue;
+      }
+      for (const CudnnEngineChoice &choice : *choices) {
+        if (measured == most)
+          break;
+        if (std::find(tried.begin(), tried.end(), choice) != tried.end())
+          continue;
+        tried.push_back(choice);
+        measured += measureChoice(choice);
+      }
+    }
+    if (fastest)
+      return std::move(*fastest);
+  }
+  return last;
 }
 
 uint64_t cudnnWorkspaceBytes(uint64_t bytes) {

@@ -8,6 +8,8 @@
 
 #include "runtime/drivers/cuda/CudnnBackend.h"
 
+#include <functional>
+
 namespace cleave::runtime {
 
 /// What all addresses of a kernel's arguments are a multiple of, and what that of an engine's workspace has to be one
@@ -70,6 +72,23 @@ private:
   const CudnnBackendObject *properties;
   CudnnBackendObject graph;
 };
+
+/// An engine that was taken, and what a run of it takes.
+struct CudnnMeasuredEngine {
+  CudnnEngineChoice choice;
+  CudnnPlan plan;
+  float milliseconds = 0;
+};
+
+/// The fastest of the engines that cuDNN's heuristics find for a graph, in modes tried in turn: those of a further
+/// group only where no engine of the groups before runs. Of a group up to `most` plans are measured. `usable` builds
+/// the plan of a choice, or says why it is not to be used; `measure` gives milliseconds, and need not measure to the
+/// end what is clearly slower than `least`. An error is the last of those on the way; success of none is
+/// Status::Unsupported.
+Expected<CudnnMeasuredEngine>
+fastestEngine(const CudnnGraph &graph, const std::vector<std::vector<cudnnBackendHeurMode_t>> &groups, size_t most,
+              const std::function<Expected<CudnnPlan>(const CudnnEngineChoice &)> &usable,
+              const std::function<Expected<float>(const CudnnPlan &, float least)> &measure);
 
 /// The workspace for engines in a kernel's scratch memory of `bytes` bytes, and where it begins there.
 uint64_t cudnnWorkspaceBytes(uint64_t bytes);

@@ -152,7 +152,7 @@ TEST(CudnnAttention, ComputesResultsAndGradients) {
   }
 }
 
-// So many heads of one query are a gibibyte of scores in whole tiles, and little data: their gradient is added up in
+// 32,769 heads of one query have a gibibyte of scores in whole tiles, and little data: their gradient is added up in
 // float32, which is said.
 TEST(CudnnAttention, AddsUpWhereScoresAreTooMany) {
   std::mt19937 random(4);

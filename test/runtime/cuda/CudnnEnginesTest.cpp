@@ -217,6 +217,21 @@ const char *const h200 = R"({"maxGridSize": [2147483647, 65535, 65535], "maxBloc
 struct RealCudnn {
   RealCudnn() { replaceCudaLibrary<Cudnn>(nullptr); }
   ~RealCudnn() { replaceCudaLibrary(&simulated::cudnn()); }
+
+  /// A device's properties as cuDNN reads them; an error where there is no cuDNN that does.
+  Expected<CudnnBackendObject> describe(const std::string &device) const {
+    auto library = cudaLibrary<Cudnn>();
+    if (!library)
+      return library.error();
+    if (!hasCudnnBackend(**library) || (*library)->cudnnGetVersion() < 90800)
+      return makeError(Status::Unsupported, "cuDNN describes no devices");
+    CudnnBackendObject properties(**library, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+    properties.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                   std::vector<char>(device.c_str(), device.c_str() + device.size() + 1));
+    if (Error error = properties.finalize())
+      return makeError(error.status(), "cuDNN describes devices otherwise: ", error.message());
+    return properties;
+  }
 };
 
 CudnnConvolution problemOf(CudnnConvolution::Direction direction, int kernel, int stride, ElementType element,
@@ -238,15 +253,10 @@ CudnnConvolution problemOf(CudnnConvolution::Direction direction, int kernel, in
 // cache has kept. Of each kind of arithmetic something is left that is exact.
 TEST(CudnnEngines, AreFoundByTheRealLibrary) {
   RealCudnn real;
-  auto library = cudaLibrary<Cudnn>();
-  if (!library)
-    GTEST_SKIP() << library.error().message();
-  if (!hasCudnnBackend(**library) || (*library)->cudnnGetVersion() < 90800)
-    GTEST_SKIP() << "cuDNN describes no devices";
-  CudnnBackendObject properties(**library, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-  properties.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::vector<char>(h200, h200 + std::strlen(h200) + 1));
-  if (Error error = properties.finalize())
-    GTEST_SKIP() << "cuDNN " << (*library)->cudnnGetVersion() << " describes devices otherwise: " << error.text();
+  auto properties = real.describe(h200);
+  if (!properties)
+    GTEST_SKIP() << properties.error().text();
+  const Cudnn &library = **cudaLibrary<Cudnn>();
   using Direction = CudnnConvolution::Direction;
   for (Direction direction : {Direction::Forward, Direction::BackwardData, Direction::BackwardWeights})
     for (int kernel : {1, 3})
@@ -254,7 +264,7 @@ TEST(CudnnEngines, AreFoundByTheRealLibrary) {
         for (auto [element, tf32] :
              {std::pair{ElementType::F32, false}, {ElementType::F32, true}, {ElementType::BF16, false}}) {
           CudnnConvolution problem = problemOf(direction, kernel, stride, element, tf32);
-          auto graph = makeConvolutionGraph(**library, problem, /*adds=*/false, nullptr, &properties);
+          auto graph = makeConvolutionGraph(library, problem, /*adds=*/false, nullptr, &*properties);
           ASSERT_TRUE(graph) << graph.error().text();
           size_t found = 0, usable = 0, onTensorCores = 0;
           for (auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK, CUDNN_HEUR_MODE_B}) {
@@ -326,19 +336,13 @@ std::vector<CudnnAttention> attentionForms() {
 // others before they look for a driver.
 TEST(CudnnEngines, TakeAttentionInTheRealLibrary) {
   RealCudnn real;
-  auto library = cudaLibrary<Cudnn>();
-  if (!library)
-    GTEST_SKIP() << library.error().message();
-  if (!hasCudnnBackend(**library) || (*library)->cudnnGetVersion() < 90800)
-    GTEST_SKIP() << "cuDNN describes no devices";
   for (const std::string &device : {std::string(h200), withArchitecture(h200, "800", "166912")}) {
-    CudnnBackendObject properties(**library, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-    properties.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
-                   std::vector<char>(device.c_str(), device.c_str() + device.size() + 1));
-    if (Error error = properties.finalize())
-      GTEST_SKIP() << "cuDNN " << (*library)->cudnnGetVersion() << " describes devices otherwise: " << error.text();
+    auto properties = real.describe(device);
+    if (!properties)
+      GTEST_SKIP() << properties.error().text();
+    const Cudnn &library = **cudaLibrary<Cudnn>();
     for (const CudnnAttention &problem : attentionForms()) {
-      auto graph = makeAttentionGraph(**library, problem, nullptr, &properties);
+      auto graph = makeAttentionGraph(library, problem, nullptr, &*properties);
       ASSERT_TRUE(graph) << graph.error().text();
       EXPECT_TRUE(isTaken(*graph)) << (problem.isGradient ? "gradient" : "result") << " of heads of " << problem.size
                                    << (problem.isCausal ? ", causal" : "") << " on " << device;

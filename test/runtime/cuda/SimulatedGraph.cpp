@@ -64,7 +64,7 @@ bool broadcasts(const std::vector<int> &from, const std::vector<int> &to) {
   return true;
 }
 
-/// How many operands an elementwise operation has, besides a condition.
+/// How many operands an elementwise operation has, its condition aside.
 int operandsOf(cudnnPointwiseMode_t mode) {
   switch (mode) {
   case CUDNN_POINTWISE_EXP:
