@@ -7,6 +7,7 @@
 #include "runtime/Generator.h"
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
 
 namespace cleave::runtime {
@@ -99,8 +100,15 @@ static void copyBoxes(const std::vector<StridedCopy> &boxes, const std::byte *so
       copyBox(parts[i], source, target);
   };
   std::vector<std::jthread> others;
-  for (unsigned thread = 1; thread < threads; ++thread)
-    others.emplace_back(copy, thread);
+  unsigned begun = 1;
+  try {
+    for (; begun < threads; ++begun)
+      others.emplace_back(copy, begun);
+  } catch (const std::system_error &) {
+    // The system has no more: what these would copy is left to this one.
+  }
+  for (unsigned thread = begun; thread < threads; ++thread)
+    copy(thread);
   copy(0);
 }
 

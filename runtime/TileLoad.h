@@ -35,10 +35,10 @@ TileLoad stateStoreOf(const PlanContents &plan, const Entry &entry, const Site &
 void forEachStateOf(const PlanContents &plan, const Entry &entry, uint32_t parameter,
                     const std::function<void(const Site &, const State &)> &visit);
 
-/// Copies the load's boxes and fills its padding; by so many threads at most, where it is worth that.
+/// Copies the load's boxes and fills its padding, on up to `threads` threads where the size is worth it.
 void loadTile(const TileLoad &load, std::span<const std::byte> tensor, std::span<std::byte> buffer,
               unsigned threads = 1);
-/// Copies the store's boxes; by so many threads at most.
+/// Copies the store's boxes, likewise.
 void storeTile(const TileLoad &store, std::span<const std::byte> buffer, std::span<std::byte> tensor,
                unsigned threads = 1);
 /// Makes the elements of the load's boxes, and fills its padding.
