@@ -56,7 +56,10 @@ void OperatorWork::add(unsigned index, const Factors &factors, const OperatorSta
     return;
   }
   bool hasNoScores = streamsScores(op, state);
+  double keptScores = 0; // by a library's gradient
   if (hasNoScores) {
+    if (options.training && !cost.isOfProcessors() && op.scores->operand == none && resultBytes <= dfg::mostKeptScores)
+      keptScores = resultBytes;
     double scores =
         op.scores->operand == none ? 0 : operandBytes(op.operands[op.scores->operand], scoresState(op, state));
     bytes -= scores;
@@ -73,7 +76,7 @@ void OperatorWork::add(unsigned index, const Factors &factors, const OperatorSta
   sums.forward += forward;
   if (op.cost.costClass == CostClass::Contraction)
     sums.contractions += forward;
-  sums.transient = std::max(sums.transient, bytes + resultBytes);
+  sums.transient = std::max(sums.transient, bytes + resultBytes + keptScores);
   addHalo(op, factors, state, sums);
   addParameters(index, state, sums);
   if (options.training)
