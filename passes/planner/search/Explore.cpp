@@ -15,14 +15,14 @@ namespace cleave::search {
 void Searcher::trySchedule(int64_t microbatches, ScheduleChoice schedule, Costs &costs, bool quickly) {
   stages::SearchOptions options;
   options.equalLayersOnly = quickly;
-  // Without a plan there is nothing to take when the time is over: the first one is waited for.
-  if ((std::isfinite(toBeat()) || request.mayFindNothing) && request.timeBudget > 0)
+  if (mayEnd() && request.timeBudget > 0)
     options.timeBudget = std::max(request.timeBudget - elapsed(), 1e-3);
   options.explainInfeasible = explains;
+  options.bytesToBeat = leastBytes;
   // Every number of microbatches is to show what it promises.
   options.secondsToBeat = quickly ? quickSeconds : toBeat();
   stages::StagePlan plan = stages::searchStages(problemOf(microbatches, schedule), costs, options);
-  // Zero where no memory would do, as of a schedule that these layers do not go with.
+  // Zero where no memory would do, as of a schedule that these layers do not go with, or no less.
   if (explains && plan.leastBytes > 0)
     leastBytes = std::min(leastBytes, plan.leastBytes);
   if (!plan.isFeasible())
@@ -49,8 +49,9 @@ std::vector<std::pair<double, int64_t>> Searcher::exploreQuickly(unsigned share,
     if (index++ % shares != share)
       continue;
     quickSeconds = solver::forbidden;
-    // A search for a single number needs no order.
-    if (request.training && all.size() > 1 && !outOfTime()) {
+    // A search for a single number needs no order, but a plan before the time is over.
+    bool isOfUse = request.training && (all.size() > 1 || request.timeBudget > 0);
+    if (isOfUse && !mustEnd()) {
       Costs costs(*this, number);
       for (ScheduleChoice choice : schedules(number))
         trySchedule(number, choice, costs, /*quickly=*/true);
@@ -63,14 +64,14 @@ std::vector<std::pair<double, int64_t>> Searcher::exploreQuickly(unsigned share,
 }
 
 void Searcher::explore(int64_t microbatches) {
-  bool hadPlan = std::isfinite(toBeat()), mustEnd = (hadPlan || request.mayFindNothing) && outOfTime();
+  bool hadPlan = std::isfinite(toBeat()), isAtEnd = mustEnd();
   std::vector<Bounded> bounds;
-  if (hadPlan && !mustEnd)
+  if (hadPlan && !isAtEnd)
     bounds = boundSchedules(microbatches, toBeat());
   else
     for (ScheduleChoice choice : schedules(microbatches))
       bounds.push_back({choice, 0});
-  if (leastOf(bounds) < toBeat() && !mustEnd) {
+  if (leastOf(bounds) < toBeat() && !isAtEnd) {
     Costs costs(*this, microbatches);
     for (const Bounded &bound : bounds)
       if (bound.seconds < toBeat())
@@ -155,6 +156,9 @@ void Searcher::findLeastBytes() {
   const std::map<int64_t, double> numbers = leastSeconds;
   for (auto [number, least] : llvm::reverse(numbers)) {
     if (fewest > limit && leastBytes < nearly * fewest)
+      break;
+    leastIsOfSome = std::isfinite(leastBytes) && outOfTime();
+    if (leastIsOfSome)
       break;
     explore(number);
   }

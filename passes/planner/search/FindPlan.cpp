@@ -84,8 +84,10 @@ static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, c
     return SearchFailure{true, "no plan was found within --search-seconds"};
   // How much memory is missing takes longer to find out than that it is.
   together(searchers, [](Searcher &searcher, unsigned) { searcher.findLeastBytes(); });
-  for (auto &searcher : searchers)
+  for (auto &searcher : searchers) {
     searchers.front()->leastBytes = std::min(searchers.front()->leastBytes, searcher->leastBytes);
+    searchers.front()->leastIsOfSome |= searcher->leastIsOfSome;
+  }
   findWinner();
   return winner ? winner->finish(bound) : searchers.front()->infeasible();
 }

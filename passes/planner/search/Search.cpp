@@ -351,8 +351,9 @@ SearchFailure Searcher::infeasible() const {
                                 "device, {2} more than the limit of {3}; compile the model for that machine",
                                 machine.name, bytesText(needed), bytesText(needed - limit), bytesText(limit))};
   std::string message = llvm::formatv(
-      "no plan fits into the memory: the best needs {0} on its fullest device, {1} more than the limit of {2}",
-      bytesText(needed), bytesText(needed - limit), bytesText(limit));
+      "no plan fits into the memory: the best{0} needs {1} on its fullest device, {2} more than the limit of {3}",
+      leastIsOfSome ? " looked at in --search-seconds" : "", bytesText(needed), bytesText(needed - limit),
+      bytesText(limit));
   message += "; take more devices, a larger --memory";
   if (request.training) {
     if (request.microbatches || request.recompute || request.zero || request.degrees.any())

@@ -167,9 +167,13 @@ public:
   std::variant<FoundPlan, SearchFailure> finish(double least);
   SearchFailure infeasible() const;
   bool outOfTime() const { return request.timeBudget > 0 && elapsed() > request.timeBudget; }
+  /// Without a plan there is nothing to take when the time is over: the first one is waited for.
+  bool mayEnd() const { return std::isfinite(toBeat()) || request.mayFindNothing; }
+  bool mustEnd() const { return mayEnd() && outOfTime(); }
 
   std::optional<FoundPlan> best;
   double leastBytes = std::numeric_limits<double>::infinity();
+  bool leastIsOfSome = false; ///< The time was over before all plans were looked at for that.
   /// Somebody else's plan takes so long: one that takes no less is of no use.
   double secondsToBeat = std::numeric_limits<double>::infinity();
 

@@ -26,8 +26,8 @@ public:
       inFlight.push_back(stages ? problem.inFlight(stages) : 0);
   }
 
-  double find() {
-    double high = fullest(infinity);
+  double find(double toBeat) {
+    double high = fullest(toBeat);
     double low = 0;
     // Every path found is exact: once nothing is below it, it is the least.
     while (high < infinity && high > 0) {
@@ -129,8 +129,8 @@ private:
 } // namespace
 
 double leastBytes(const StageProblem &problem, const StageEdges &edges, const std::vector<unsigned> &order,
-                  const std::vector<unsigned> &groupOfRun) {
-  return LeastMemory(problem, edges, order, groupOfRun).find();
+                  const std::vector<unsigned> &groupOfRun, double toBeat) {
+  return LeastMemory(problem, edges, order, groupOfRun).find(toBeat);
 }
 
 } // namespace cleave::stages

@@ -242,10 +242,10 @@ private:
 
   double findLeastBytes(const std::vector<std::vector<unsigned>> &orders) {
     StageEdges edges = makeEdges(problem, costs, cuts, groups, {infinity, std::nullopt, 0, true});
-    double bytes = infinity;
+    double bytes = options.bytesToBeat;
     for (const std::vector<unsigned> &order : orders)
-      bytes = std::min(bytes, leastBytes(problem, edges, order, groupOfRun));
-    return bytes == infinity ? 0 : bytes;
+      bytes = std::min(bytes, leastBytes(problem, edges, order, groupOfRun, bytes));
+    return bytes < options.bytesToBeat ? bytes : 0;
   }
 
   //===-- the plan -----------------------------------------------------------------------------------------===//
@@ -340,7 +340,7 @@ StagePlan searchStages(const StageProblem &problem, StageCosts &costs, const Sea
     StagePlan found = StageSearch(part, costs, rest).run();
     best.lowerBound = std::min(best.lowerBound, found.lowerBound);
     if (found.leastBytes > 0)
-      best.leastBytes = std::min(best.leastBytes, found.leastBytes);
+      best.leastBytes = rest.bytesToBeat = found.leastBytes;
     if (found.seconds < best.seconds) {
       best.stages = std::move(found.stages);
       best.seconds = rest.secondsToBeat = found.seconds;

@@ -186,6 +186,8 @@ struct SearchOptions {
   /// Whether an answer without a plan says how many bytes would do (unless there are seconds to beat). It needs the
   /// options of all intervals.
   bool explainInfeasible = true;
+  /// As many bytes are known to do already: only fewer are looked for, and 0 is the answer where there are none.
+  double bytesToBeat = std::numeric_limits<double>::infinity();
   /// Only pipelines whose stages have equal numbers of devices and, on each run of devices, of layers, in proportion to
   /// how fast it is: a plan in little time, and no bound. Of several runs none where some are shared or reserved.
   bool equalLayersOnly = false;

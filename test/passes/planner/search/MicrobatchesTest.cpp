@@ -105,6 +105,29 @@ TEST(Microbatches, ServePrimeBatchesAsWell) {
   }
 }
 
+// A search that has no time finds a plan nevertheless, where the fewest microbatches do not fit, and bounds the best
+// one.
+TEST(Microbatches, FitWhereThereIsNoTime) {
+  ModelGraph model("gpt", decoder(6));
+  Machine machine = machineOf("a100-80g:3");
+  for (std::optional<int64_t> microbatches : {std::optional<int64_t>(), std::optional<int64_t>(12)}) {
+    SearchRequest request = trainingOf(48, 0.4 * gib);
+    request.degrees.pipeline = 3;
+    request.microbatches = 1;
+    ASSERT_TRUE(std::holds_alternative<SearchFailure>(findPlan(model.graph, machine, request)));
+    request.microbatches = microbatches;
+    auto found = findPlan(model.graph, machine, request);
+    request.timeBudget = 1e-9;
+    auto hasty = findPlan(model.graph, machine, request);
+    ASSERT_TRUE(std::holds_alternative<FoundPlan>(found)) << std::get<SearchFailure>(found).message;
+    ASSERT_TRUE(std::holds_alternative<FoundPlan>(hasty)) << std::get<SearchFailure>(hasty).message;
+    const auto &best = std::get<FoundPlan>(found), &first = std::get<FoundPlan>(hasty);
+    EXPECT_LE(first.lowerBound, best.seconds * (1 + 1e-9));
+    EXPECT_LE(best.seconds, first.seconds * (1 + 1e-9));
+    EXPECT_LE(first.peakBytes(), 0.4 * gib);
+  }
+}
+
 // Where microbatches are equal, a number that does not divide the batch is refused by the flag's name.
 TEST(Microbatches, AreEqualUnlessAllowed) {
   ModelGraph model("gpt", decoder(2));

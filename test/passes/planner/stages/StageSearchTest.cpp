@@ -65,6 +65,12 @@ static bool expectEqualsEveryPlan(unsigned seed, unsigned numLayers, bool isFull
         << "seed " << seed;
   } else if (std::isfinite(every.leastBytes)) {
     EXPECT_DOUBLE_EQ(plan.leastBytes, every.leastBytes) << "seed " << seed;
+    // Fewer bytes than that are nowhere.
+    SearchOptions options;
+    options.bytesToBeat = every.leastBytes * 1.01;
+    EXPECT_DOUBLE_EQ(searchStages(problem, costs, options).leastBytes, every.leastBytes) << "seed " << seed;
+    options.bytesToBeat = plan.leastBytes;
+    EXPECT_EQ(searchStages(problem, costs, options).leastBytes, 0) << "seed " << seed;
   }
   return plan.isFeasible();
 }
