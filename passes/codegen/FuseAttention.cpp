@@ -215,7 +215,7 @@ class FuseAttention : public impl::FuseAttentionPassBase<FuseAttention> {
                                 << llvm::formatv("{0:F0}", first.bytes / (1 << 20)).str()
                                 << " MiB) stay in memory: " << first.reason << " (" << first.name.stripDialect() << ")";
     if (missed.size() > 1)
-      remark << "; so it is in " << missed.size() - 1 << " other places";
+      remark << "; " << missed.size() << " such places in all";
   }
 };
 

@@ -320,7 +320,7 @@ class SelectAttention : public impl::SelectAttentionPassBase<SelectAttention> {
                                                                << "\": attention is not one kernel: " << first.reason
                                                                << " (" << first.op->getName().stripDialect() << ")";
     if (missed > 1)
-      remark << "; so it is in " << missed - 1 << " other places";
+      remark << "; " << missed << " such places in all";
   }
 
   /// Of a few queries or keys, or in other types, separate kernels are as good or all that there is.

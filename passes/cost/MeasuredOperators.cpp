@@ -129,6 +129,8 @@ Expected<std::vector<MeasuredOperator>> parseMeasuredOperators(StringRef text, S
       return measured.takeError();
     operators.push_back(std::move(*measured));
   }
+  if (operators.empty())
+    return Place{file, 1}.error("expects a measured operator in a line below, found none");
   return operators;
 }
 

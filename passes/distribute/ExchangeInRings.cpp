@@ -135,7 +135,7 @@ private:
       InFlightDiagnostic remark = emitRemark(decision.location) << "program \"" << program.getSymName()
                                                                 << "\": keys and values of attention " << decision.text;
       if (decision.count > 1)
-        remark << "; so it is in " << decision.count - 1 << " other places";
+        remark << "; " << decision.count << " such places in all";
     }
   }
 };

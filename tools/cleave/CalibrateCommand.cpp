@@ -55,9 +55,11 @@ Expected<MeasuredStep> readStep(const std::string &text) {
   auto [file, seconds] = llvm::StringRef(text).rsplit('=');
   MeasuredStep step;
   step.file = file.str();
-  if (!llvm::to_float(seconds, step.measured) || !std::isfinite(step.measured) || step.measured <= 0)
-    return makeError(Status::Usage, "expected a plan and the seconds of its step, as in gpt.plan=1.42; got \"", text,
-                     "\"");
+  if (!llvm::to_float(seconds, step.measured) || !(step.measured >= 1e-9 && step.measured <= 1e9))
+    return makeError(Status::Usage,
+                     "expected a plan and the seconds of its step, from 1e-9 to 1e9, as in "
+                     "gpt.plan=1.42; got \"",
+                     text, "\"");
   auto plan = runtime::readVerifiedPlan(step.file);
   if (!plan)
     return plan.error();

@@ -22,7 +22,7 @@ Expected<Slowdowns> parseSlowdowns(const std::vector<std::string> &texts, const 
     if (!llvm::to_integer(number, replica, 10) || replica >= replicas.count || !llvm::to_float(factor, times) ||
         !(times >= 1 && times <= 1e6))
       return makeError(Status::Usage, "--slow-replica expects R:F for one of replicas 0 to ", replicas.count - 1,
-                       " and a factor of 1 at least, got \"", text, "\"");
+                       " and a factor F from 1 to 1000000, got \"", text, "\"");
     slowdowns[replica] = times;
   }
   return slowdowns;

@@ -214,22 +214,24 @@ Error simulateEntry(const SimulateOptions &options, const runtime::Plan &plan, c
   });
 }
 
+/// `--slow-replica` of this plan.
+Expected<Slowdowns> slowdownsOf(const SimulateOptions &options, const runtime::Plan &plan) {
+  if (plan->replicas)
+    return parseSlowdowns(options.slow, *plan->replicas);
+  if (options.slow.empty())
+    return Slowdowns();
+  return makeError(Status::Usage, "--slow-replica expects a plan with replicas; compile with --sync");
+}
+
 /// What replicas take together, behind what one of them takes.
-Error simulateReplicas(const SimulateOptions &options, const runtime::Plan &plan) {
-  if (!plan->replicas)
-    return options.slow.empty() ? Error::success()
-                                : makeError(Status::Usage, "--slow-replica expects a plan with replicas; compile with "
-                                                           "--sync");
-  auto slowdowns = parseSlowdowns(options.slow, *plan->replicas);
-  if (!slowdowns)
-    return slowdowns.error();
+Error simulateReplicas(const SimulateOptions &options, const runtime::Plan &plan, const Slowdowns &slowdowns) {
+  if (!plan->replicas || options.json == "-")
+    return Error::success();
   auto machine = machineOf(plan, plan->entries.front(), options.machine);
   if (!machine)
     return machine.error();
-  if (options.json == "-")
-    return Error::success();
   llvm::outs() << "\n";
-  return printReplicas(llvm::outs(), plan, *machine, *slowdowns);
+  return printReplicas(llvm::outs(), plan, *machine, slowdowns);
 }
 
 Error simulate(const SimulateOptions &options) {
@@ -241,10 +243,13 @@ Error simulate(const SimulateOptions &options) {
     return entries.error();
   if (options.entry == allEntries && !(options.trace.empty() && options.json.empty()))
     return makeError(Status::Usage, "--entry all expects no --trace and no --json; name one entry");
+  auto slowdowns = slowdownsOf(options, *plan);
+  if (!slowdowns)
+    return slowdowns.error();
   for (const runtime::Entry *entry : *entries)
     if (Error error = simulateEntry(options, *plan, *entry))
       return error;
-  return simulateReplicas(options, *plan);
+  return simulateReplicas(options, *plan, *slowdowns);
 }
 
 } // namespace
