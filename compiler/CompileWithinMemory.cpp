@@ -2,11 +2,14 @@
 //
 // Compiles a model, again where the plan takes more memory than it may.
 
+#include "compiler/EntryTimes.h"
 #include "compiler/Figures.h"
 #include "compiler/ModelCompiler.h"
 #include "compiler/PlanMachine.h"
+#include "passes/cost/HostCache.h"
 #include "passes/cost/Quantity.h"
 
+#include <numeric>
 #include <set>
 
 using namespace mlir;
@@ -52,10 +55,48 @@ public:
 
 } // namespace
 
+/// Of a plan for this host, of which nothing says how much memory it may take: what each device may, and why, where all
+/// of them need more than the host has.
+static std::optional<std::pair<double, std::string>> limitByHost(const CompileRequest &request,
+                                                                 const runtime::Plan &plan) {
+  llvm::StringRef machine = request.target.machine;
+  if (!request.target.memory.empty() || (machine != "host" && !machine.starts_with("host:")))
+    return std::nullopt;
+  double most = 0, has = static_cast<double>(hostMemory());
+  for (const runtime::Entry &entry : plan->entries) {
+    std::vector<double> bytes = arenaBytes(plan, entry);
+    most = std::max(most, std::accumulate(bytes.begin(), bytes.end(), 0.0));
+  }
+  if (has == 0 || most <= has)
+    return std::nullopt;
+  return std::pair(has / static_cast<double>(plan->devices.size()),
+                   "the plan needs " + bytesText(most) + ", more than the " + bytesText(has) + " of this host");
+}
+
 /// Compiles, again with less where the plan takes more memory than it may.
-static Expected<CompiledModel> compileWithinMemory(const CompileRequest &request, Messages &messages) {
+static Expected<CompiledModel> compileWithinMemory(CompileRequest request, Messages &messages) {
   auto compiled = ModelCompiler(request, messages).run();
-  if (!compiled || compiled->plan.empty() || request.target.memory.empty())
+  if (!compiled || compiled->plan.empty())
+    return compiled;
+  auto first = openPlan(*compiled);
+  if (!first)
+    return first.error();
+  if (auto byHost = limitByHost(request, *first)) {
+    auto &[bytes, reason] = *byHost;
+    // Only the search can do with less.
+    if (compiled->strategy != "auto") {
+      messages.warning(reason + "; it will run on one with more");
+      return compiled;
+    }
+    std::string memory = std::to_string(static_cast<uint64_t>(bytes) >> 20) + "MiB";
+    messages.note(reason + "; searching as with --memory " + memory + ", which may say more");
+    request.target.memory = memory;
+    WithoutWarnings again(messages);
+    compiled = ModelCompiler(request, again).run();
+    if (!compiled || compiled->plan.empty())
+      return compiled;
+  }
+  if (request.target.memory.empty())
     return compiled;
   auto limit = parseQuantity(request.target.memory, sizeUnits, "--memory");
   if (!limit)

@@ -30,7 +30,7 @@ static std::vector<std::string> readWords(const std::string &path) {
   return words;
 }
 
-/// A quota of so many microseconds a period; infinite where they are no such numbers ("max", "-1").
+/// A quota of so many units a period; infinite where they are no such numbers ("max", "-1").
 static double quotaOf(const std::string &quota, const std::string &period) {
   char *end = nullptr;
   double time = std::strtod(quota.c_str(), &end), of = std::strtod(period.c_str(), nullptr);
@@ -46,7 +46,17 @@ static double quotaOfFolder(const std::string &folder) {
   return quota.empty() || period.empty() ? unlimited : quotaOf(quota[0], period[0]);
 }
 
-double processorQuota(const std::string &root, std::string_view membership) {
+/// Bytes that a group may take; infinite where nothing says so ("max", or version 1's largest number).
+static double memoryOfFolder(const std::string &folder) {
+  for (const char *file : {"/memory.max", "/memory.limit_in_bytes"})
+    if (std::vector<std::string> limit = readWords(folder + file); !limit.empty())
+      return quotaOf(limit[0], "1");
+  return unlimited;
+}
+
+/// The least limit of a controller that a group and those above it have.
+static double leastOfGroups(const std::string &root, std::string_view membership, const std::string &controller,
+                            double (*limitOf)(const std::string &folder)) {
   double least = unlimited;
   std::istringstream lines{std::string(membership)};
   // "0::/user.slice" of version 2, "4:cpu,cpuacct:/docker/0a1b" of version 1.
@@ -57,19 +67,27 @@ double processorQuota(const std::string &root, std::string_view membership) {
     std::string controllers = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
     std::string mount = root;
     if (!controllers.empty()) {
-      if (("," + controllers + ",").find(",cpu,") == std::string::npos)
+      if (("," + controllers + ",").find("," + controller + ",") == std::string::npos)
         continue;
       mount += "/" + controllers;
     }
     // A container sees its own group as the root of the mount, whatever its path is called outside.
     for (;;) {
-      least = std::min(least, quotaOfFolder(mount + (path == "/" ? "" : path)));
+      least = std::min(least, limitOf(mount + (path == "/" ? "" : path)));
       if (path.empty() || path == "/")
         break;
       path.resize(path.find_last_of('/'));
     }
   }
   return least;
+}
+
+double processorQuota(const std::string &root, std::string_view membership) {
+  return leastOfGroups(root, membership, "cpu", quotaOfFolder);
+}
+
+double memoryQuota(const std::string &root, std::string_view membership) {
+  return leastOfGroups(root, membership, "memory", memoryOfFolder);
 }
 
 unsigned HostTopology::usableCores() const {
@@ -127,6 +145,9 @@ static HostTopology readTopology() {
   std::ostringstream text;
   text << membership.rdbuf();
   host.quota = processorQuota("/sys/fs/cgroup", text.str());
+  double physical = static_cast<double>(std::max(sysconf(_SC_PHYS_PAGES), 0L)) *
+                    static_cast<double>(std::max(sysconf(_SC_PAGE_SIZE), 0L));
+  host.memoryBytes = static_cast<uint64_t>(std::min(physical, memoryQuota("/sys/fs/cgroup", text.str())));
   return host;
 }
 

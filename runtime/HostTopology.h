@@ -21,6 +21,9 @@ struct HostTopology {
   std::vector<unsigned> siblings;
   /// Processors' time that the process's control group may take, in processors; infinite without a quota.
   double quota = std::numeric_limits<double>::infinity();
+  /// Bytes of memory that the process may take: the host's, or what its control group leaves of it; 0 where nobody says
+  /// so.
+  uint64_t memoryBytes = 0;
   /// Bytes of the cache that a core has for itself (its second level); 0 where nobody says so.
   uint64_t ownCacheBytes = 0;
 
@@ -36,6 +39,8 @@ const HostTopology &hostTopology();
 /// are mounted ("/sys/fs/cgroup"), `membership` the text of /proc/self/cgroup; version 2's cpu.max and version 1's
 /// cpu.cfs_quota_us are read. Infinite where nothing limits.
 double processorQuota(const std::string &root, std::string_view membership);
+/// The same of bytes of memory: version 2's memory.max and version 1's memory.limit_in_bytes.
+double memoryQuota(const std::string &root, std::string_view membership);
 
 } // namespace cleave::runtime
 

@@ -56,6 +56,8 @@ std::string hostProcessor() {
 
 unsigned hostCores() { return runtime::hostTopology().usableCores(); }
 
+uint64_t hostMemory() { return runtime::hostTopology().memoryBytes; }
+
 std::string hostCacheFile() {
   std::string folder = cacheFolder();
   if (folder.empty())
@@ -108,6 +110,8 @@ void describeHost(Machine &machine, unsigned count, unsigned cores) {
     for (unsigned fewer = cores; !measured->kinds.contains(kind); --fewer)
       kind = hostKindName(fewer);
     machine.kinds[kind] = measured->kinds[kind];
+    // Measured alone, a device has all of the host's.
+    machine.kinds[kind].memory /= count;
     host.link = measured->hosts.front().link;
   } else {
     machine.kinds[kind] = guessCpuKind(cores);

@@ -59,6 +59,20 @@ TEST_F(HostTopologyTest, QuotaOfVersionOne) {
   EXPECT_TRUE(std::isinf(quota("5:cpuset:/job\n")));
 }
 
+TEST_F(HostTopologyTest, SmallestMemoryOfAllGroups) {
+  write("a/b/memory.max", "8589934592\n");
+  write("a/memory.max", "4294967296\n");
+  write("memory.max", "max\n");
+  write("memory/job/memory.limit_in_bytes", "1073741824\n");
+  write("memory/memory.limit_in_bytes", "9223372036854771712\n");
+  auto memory = [&](const std::string &membership) { return memoryQuota(root.string(), membership); };
+  EXPECT_EQ(memory("0::/a/b\n"), 4294967296.0);
+  EXPECT_TRUE(std::isinf(memory("0::/\n")));
+  EXPECT_EQ(memory("4:cpu:/a\n5:memory:/job\n"), 1073741824.0);
+  EXPECT_EQ(memory("5:memory:/\n"), 9223372036854771712.0);
+  EXPECT_TRUE(std::isinf(memory("4:cpu:/a\n")));
+}
+
 // What cannot be read limits nothing.
 TEST_F(HostTopologyTest, NoQuota) {
   write("a/cpu.max", "many 100000\n");
@@ -87,6 +101,7 @@ TEST_F(HostTopologyTest, ThisHost) {
   CoreSet all = availableCores();
   EXPECT_EQ(all.size(), host.cores.size() + host.siblings.size());
   EXPECT_EQ(std::set<unsigned>(all.begin(), all.end()).size(), all.size());
+  EXPECT_GT(host.memoryBytes, uint64_t(1) << 26);
 }
 
 } // namespace

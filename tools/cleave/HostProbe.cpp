@@ -38,12 +38,6 @@ private:
   llvm::SmallString<128> path;
 };
 
-/// Bytes of this host's memory, in whole MiB.
-uint64_t hostMemory() {
-  uint64_t bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
-  return bytes >> 20 << 20;
-}
-
 /// The events of one step each.
 std::map<uint64_t, std::vector<ProbeEvent>> byStep(const std::vector<ProbeEvent> &events) {
   std::map<uint64_t, std::vector<ProbeEvent>> result;
@@ -167,7 +161,7 @@ Error HostProber::measureKind(unsigned cores) {
   DeviceKind &kind = result.machine.kinds[name];
   kind.driver = "cpu";
   kind.cores = cores;
-  kind.memory = hostMemory();
+  kind.memory = hostMemory() >> 20 << 20; // in whole MiB
   kind.launch = roundDigits(launch.size);
   kind.peak["f32"] = roundDigits(bestRate(samples["contraction"]));
   kind.bandwidth = roundDigits(memoryRate(samples["elementwise"]));

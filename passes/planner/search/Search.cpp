@@ -354,7 +354,7 @@ SearchFailure Searcher::infeasible() const {
       "no plan fits into the memory: the best{0} needs {1} on its fullest device, {2} more than the limit of {3}",
       leastIsOfSome ? " looked at in --search-seconds" : "", bytesText(needed), bytesText(needed - limit),
       bytesText(limit));
-  message += "; take more devices, a larger --memory";
+  message += request.training ? "; take more devices, a larger --memory" : "; take more devices or a larger --memory";
   if (request.training) {
     if (request.microbatches || request.recompute || request.zero || request.degrees.any())
       message += ", free what --microbatches, --recompute, --zero or --degrees fix";
