@@ -48,9 +48,9 @@ inline bool hasAttentionKernels(llvm::StringRef chip) {
   return chip.consume_front("sm_") && !chip.consumeInteger(10, number) && number >= first;
 }
 
-/// Up to this many bytes of scores a library's gradient keeps that of the scores, in bfloat16; beyond, it adds up
+/// The largest scores, in bytes of bfloat16, whose gradient a library's kernel keeps in memory; beyond, it accumulates
 /// without.
-inline constexpr double mostKeptScores = uint64_t(1) << 30;
+inline constexpr uint64_t mostKeptScores = uint64_t(1) << 30;
 
 /// Whether a library's kernel takes less than its two products and the softmax by themselves: of a tile or more.
 inline bool isOneLibraryKernel(int64_t queries, int64_t keys) { return queries >= 64 && keys >= 64; }

@@ -6,8 +6,10 @@
 
 #include "passes/codegen/LayoutTypes.h"
 
+#include "dialects/dfg/PlainScores.h"
 #include "runtime/drivers/cpu/OneDnn.h"
 #include "runtime/drivers/cuda/rules/CudaLibraries.h"
+#include "runtime/drivers/cuda/rules/CudnnAttention.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -15,6 +17,9 @@
 using namespace mlir;
 
 namespace cleave {
+
+// The search counts the memory that the library takes.
+static_assert(dfg::mostKeptScores == runtime::CudnnAttention::mostScores);
 
 KernelDevice kernelDeviceOf(dist::ProgramOp program) {
   dist::Device device = dist::getDeviceOf(program);

@@ -58,7 +58,8 @@ void OperatorWork::add(unsigned index, const Factors &factors, const OperatorSta
   bool hasNoScores = streamsScores(op, state);
   double keptScores = 0; // by a library's gradient
   if (hasNoScores) {
-    if (options.training && !cost.isOfProcessors() && op.scores->operand == none && resultBytes <= dfg::mostKeptScores)
+    if (options.training && !cost.isOfProcessors() && op.scores->operand == none &&
+        resultBytes <= static_cast<double>(dfg::mostKeptScores))
       keptScores = resultBytes;
     double scores =
         op.scores->operand == none ? 0 : operandBytes(op.operands[op.scores->operand], scoresState(op, state));

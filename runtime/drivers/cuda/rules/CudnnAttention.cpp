@@ -18,7 +18,6 @@ constexpr int64_t mostElements = std::numeric_limits<int32_t>::max();
 constexpr int64_t largestHead = 128, headUnit = 8;
 /// Tiles of queries and keys, of which engines keep whole ones.
 constexpr int64_t tile = 128;
-constexpr uint64_t mostScores = uint64_t(1) << 30;
 /// For what engines need beside the scores.
 constexpr uint64_t roomForEngine = uint64_t(1) << 20;
 

@@ -37,6 +37,8 @@ struct CudnnAttention {
   /// Elements of the queries, and of the log sums.
   int64_t queryElements() const { return batch * heads * queries * size; }
   int64_t rows() const { return batch * heads * queries; }
+  /// Scores of more bytes have no gradient in memory: the queries' gradient is accumulated atomically instead.
+  static constexpr uint64_t mostScores = uint64_t(1) << 30;
   /// Bytes of the scores in bfloat16, in whole tiles.
   uint64_t scoresBytes() const;
   /// Whether a gradient gives the same bits every time.
