@@ -85,11 +85,11 @@ static Expected<CompiledModel> compileWithinMemory(CompileRequest request, Messa
     auto &[bytes, reason] = *byHost;
     // Only the search can do with less.
     if (compiled->strategy != "auto") {
-      messages.warning(reason + "; it will run on one with more");
+      messages.warning(reason + "; to run, it takes a host with more");
       return compiled;
     }
     std::string memory = std::to_string(static_cast<uint64_t>(bytes) >> 20) + "MiB";
-    messages.note(reason + "; searching as with --memory " + memory + ", which may say more");
+    messages.note(reason + "; searching as with --memory " + memory + ", which you may set higher");
     request.target.memory = memory;
     WithoutWarnings again(messages);
     compiled = ModelCompiler(request, again).run();

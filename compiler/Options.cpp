@@ -196,7 +196,7 @@ static std::vector<TargetOption> makeRows() {
        true},
       {"search-seconds",
        &Options::timeBudget,
-       "take the best plan after so many seconds of processor time, and then bound it; 0: search to the end",
+       "take the best plan after this many seconds of processor time, then bound it; 0: search to the end",
        "",
        {},
        {},

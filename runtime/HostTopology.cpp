@@ -30,7 +30,7 @@ static std::vector<std::string> readWords(const std::string &path) {
   return words;
 }
 
-/// A quota of so many units a period; infinite where they are no such numbers ("max", "-1").
+/// A quota in units per period; infinite where they are no such numbers ("max", "-1").
 static double quotaOf(const std::string &quota, const std::string &period) {
   char *end = nullptr;
   double time = std::strtod(quota.c_str(), &end), of = std::strtod(period.c_str(), nullptr);

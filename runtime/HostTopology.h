@@ -21,8 +21,7 @@ struct HostTopology {
   std::vector<unsigned> siblings;
   /// Processors' time that the process's control group may take, in processors; infinite without a quota.
   double quota = std::numeric_limits<double>::infinity();
-  /// Bytes of memory that the process may take: the host's, or what its control group leaves of it; 0 where nobody says
-  /// so.
+  /// Bytes of memory that the process may take: the host's, or what its control group allows; 0 where unknown.
   uint64_t memoryBytes = 0;
   /// Bytes of the cache that a core has for itself (its second level); 0 where nobody says so.
   uint64_t ownCacheBytes = 0;

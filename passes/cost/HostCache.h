@@ -19,7 +19,7 @@ std::string hostProcessor();
 /// Cores that this process can keep busy: of its affinity, within its control group's quota; at least one.
 unsigned hostCores();
 
-/// Bytes of memory that this process may take: the host's, or what its control group leaves of it.
+/// Bytes of memory that this process may take: the host's, or what its control group allows.
 uint64_t hostMemory();
 
 /// Where measurements of this processor with this number of cores are; empty without a cache folder.

@@ -23,7 +23,6 @@
 #include "llvm/Support/FileSystem.h"
 
 #include <CLI/CLI.hpp>
-#include <cmath>
 
 namespace cleave::tool {
 namespace {

@@ -15,7 +15,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <unistd.h>
 
 namespace cleave::tool {
 namespace {

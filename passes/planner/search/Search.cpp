@@ -354,8 +354,10 @@ SearchFailure Searcher::infeasible() const {
       "no plan fits into the memory: the best{0} needs {1} on its fullest device, {2} more than the limit of {3}",
       leastIsOfSome ? " looked at in --search-seconds" : "", bytesText(needed), bytesText(needed - limit),
       bytesText(limit));
-  message += request.training ? "; take more devices, a larger --memory" : "; take more devices or a larger --memory";
-  if (request.training) {
+  if (!request.training) {
+    message += "; take more devices or a larger --memory";
+  } else {
+    message += "; take more devices, a larger --memory";
     if (request.microbatches || request.recompute || request.zero || request.degrees.any())
       message += ", free what --microbatches, --recompute, --zero or --degrees fix";
     message += request.elementType == "f32" ? ", a smaller --batch, or --dtype bf16" : ", or a smaller --batch";
