@@ -65,7 +65,10 @@ static std::optional<std::pair<double, std::string>> limitByHost(const CompileRe
   double most = 0, has = static_cast<double>(hostMemory());
   for (const runtime::Entry &entry : plan->entries) {
     std::vector<double> bytes = arenaBytes(plan, entry);
-    most = std::max(most, std::accumulate(bytes.begin(), bytes.end(), 0.0));
+    double all = std::accumulate(bytes.begin(), bytes.end(), 0.0);
+    for (const runtime::Program &program : entry.programs)
+      all += static_cast<double>(program.hostBytes) * static_cast<double>(plan->meshes[program.mesh].devices.size());
+    most = std::max(most, all);
   }
   if (has == 0 || most <= has)
     return std::nullopt;

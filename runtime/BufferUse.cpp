@@ -18,6 +18,7 @@ static std::vector<uint32_t> rootsOf(const Program &program, const Action &actio
   std::vector<uint32_t> roots = buffersOf(action);
   for (uint32_t &buffer : roots)
     buffer = rootOf(program, buffer);
+  std::erase_if(roots, [&](uint32_t root) { return program.buffers[root].isInHost(); });
   std::ranges::sort(roots);
   roots.erase(std::ranges::unique(roots).begin(), roots.end());
   return roots;

@@ -19,9 +19,10 @@ namespace cleave::runtime {
 class Device {
 public:
   virtual ~Device() = default;
-  /// Makes the arena: one allocation of exactly `bytes`. Status::Infeasible when there is not so much memory.
-  virtual Error allocate(uint64_t bytes) = 0;
-  /// Bytes that allocate() took.
+  /// Makes the arena, one allocation of exactly `bytes`, and one of `hostBytes` of the host's memory.
+  /// Status::Infeasible when there is not so much memory.
+  virtual Error allocate(uint64_t bytes, uint64_t hostBytes) = 0;
+  /// Bytes of the arena that allocate() made.
   virtual uint64_t allocatedBytes() const = 0;
   /// What part of the machine it is, for people, as "GPU 0 (NVIDIA H100)"; empty where that goes without saying.
   virtual std::string hardware() const { return {}; }

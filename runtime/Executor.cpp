@@ -165,7 +165,7 @@ Error Executor::State::createMember(uint32_t index) {
   if (!device)
     return device.error();
   member.device = std::move(*device);
-  if (Error error = member.device->allocate(arenaBytes(index)))
+  if (Error error = member.device->allocate(arenaBytes(index), arenaBytes(index, &Program::hostBytes)))
     return error;
   if (Error error = member.device->load())
     return error;

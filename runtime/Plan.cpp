@@ -82,8 +82,8 @@ Expected<const Entry *> Plan::entry(const std::string &name) const {
 
 const char *actionName(const Action &action) {
   static constexpr std::array<const char *, std::variant_size_v<Action>> names = {
-      "call",         "copy",       "send",     "receive",    "load parameter", "load input",
-      "store output", "load index", "exchange", "all_reduce", "reduce_scatter"};
+      "call",       "copy",     "send",       "receive",        "load parameter", "load input", "store output",
+      "load index", "exchange", "all_reduce", "reduce_scatter", "offload",        "fetch"};
   return names[action.index()];
 }
 

@@ -128,12 +128,18 @@ struct Kernel {
   CostClass costClass = CostClass::Elementwise;
 };
 
-/// A place in a program's arena. `viewOf`: the buffer of which this one shows a part, or -1.
+/// Offsets from here on are in a program's part of the host's memory, which begins there.
+inline constexpr uint64_t hostOffset = uint64_t(1) << 62;
+
+/// A place in a program's arena, or in its part of the host's memory. `viewOf`: the buffer of which this one shows a
+/// part, or -1.
 struct PlanBuffer {
   std::string name;
   TensorType type;
   uint64_t offset = 0, bytes = 0;
   int32_t viewOf = -1;
+
+  bool isInHost() const { return offset >= hostOffset; }
 };
 
 /// The next three say what each device of a mesh holds of a tensor; plan.fbs defines them, Tile.h computes with them.
@@ -165,6 +171,14 @@ struct Call {
   std::vector<uint32_t> arguments;
 };
 struct Copy {
+  uint32_t source = 0, target = 0;
+};
+/// From the arena to the host's memory.
+struct Offload {
+  uint32_t source = 0, target = 0;
+};
+/// And back.
+struct Fetch {
   uint32_t source = 0, target = 0;
 };
 /// A tile is an index in the entry's tiles, or -1: the whole tensor.
@@ -221,7 +235,7 @@ struct ReduceScatter {
   Combiner combiner = Combiner::Sum;
 };
 using Action = std::variant<Call, Copy, Send, Receive, LoadParameter, LoadInput, StoreOutput, LoadIndex, Exchange,
-                            AllReduce, ReduceScatter>;
+                            AllReduce, ReduceScatter, Offload, Fetch>;
 
 struct Instruction {
   std::string node;
@@ -258,6 +272,7 @@ struct Program {
   std::vector<PlanBuffer> buffers;
   std::vector<Instruction> prepare, body;
   std::vector<State> state;
+  uint64_t hostBytes = 0; ///< of the host's memory
 
   const std::vector<Instruction> &instructions(Phase phase) const { return phase == Phase::Prepare ? prepare : body; }
 };
@@ -288,6 +303,8 @@ struct Operator {
 /// What the planner expects of an entry. Seconds, and bytes of each device; plan.fbs explains every field.
 struct MemoryUse {
   double parameters = 0, gradients = 0, optimizer = 0, activations = 0, transient = 0;
+  double host = 0; ///< Of the device's host.
+  /// Of the device.
   double total() const { return parameters + gradients + optimizer + activations + transient; }
 };
 struct PlanStage {
@@ -366,7 +383,7 @@ struct Setting {
 inline constexpr std::string_view ptxTriple = "nvptx64-nvidia-cuda";
 
 /// The version of plan.fbs that this runtime reads: one more with each change that an older runtime would misread.
-inline constexpr uint32_t planVersion = 6;
+inline constexpr uint32_t planVersion = 7;
 
 /// Everything in a plan. Spans refer to the bytes that the Plan holds.
 /// Replicas of a training step that do not wait for each other, and where they are (plan.fbs).
@@ -436,7 +453,7 @@ private:
 };
 
 /// "call", "copy", "send", "receive", "load parameter", "load input", "store output", "load index", "exchange",
-/// "all_reduce" or "reduce_scatter".
+/// "all_reduce", "reduce_scatter", "offload" or "fetch".
 const char *actionName(const Action &action);
 /// The tensors of a collective; none of any other action.
 std::span<const Operand> operandsOf(const Action &action);

@@ -179,6 +179,10 @@ Action Reader::action(const fb::Instruction &from) {
   if (auto *reduce = from.action_as_ReduceScatter())
     return ReduceScatter{operands({reduce->source(), reduce->target(), -1, reduce->tile()}, reduce->more()),
                          reduce->channel(), numbers<uint32_t>(reduce->axes()), combiner(reduce->combiner())};
+  if (auto *offload = from.action_as_Offload())
+    return Offload{offload->source(), offload->target()};
+  if (auto *fetch = from.action_as_Fetch())
+    return Fetch{fetch->source(), fetch->target()};
   fail("the instruction of node \"", text(from.node()), "\" has no known action");
   return {};
 }
@@ -213,6 +217,7 @@ Program Reader::program(const fb::Program &from) {
   to.state = list<State>(from.state(), [](const fb::State *element) {
     return State{element->parameter(), element->buffer(), element->tile()};
   });
+  to.hostBytes = from.host_bytes();
   return to;
 }
 
@@ -256,8 +261,8 @@ PlanStage Reader::stage(const fb::Stage &from) {
   to.perStep = from.per_step();
   to.inFlight = from.in_flight();
   if (const fb::MemoryUse *memory = from.memory())
-    to.memory = {memory->parameters(), memory->gradients(), memory->optimizer(), memory->activations(),
-                 memory->transient()};
+    to.memory = {memory->parameters(),  memory->gradients(), memory->optimizer(),
+                 memory->activations(), memory->transient(), memory->host()};
   to.recompute = text(from.recompute());
   to.zero = from.zero();
   return to;

@@ -180,7 +180,8 @@ static Error checkPrediction(const PlanContents &plan, const Entry &entry) {
       return reject("a predicted stage is on mesh ", stage.mesh, ", but the plan has ", plan.meshes.size());
     const MemoryUse &memory = stage.memory;
     if (!areNumbers({stage.forward, stage.backwardInput, stage.backwardWeight, stage.send, stage.perStep,
-                     memory.parameters, memory.gradients, memory.optimizer, memory.activations, memory.transient},
+                     memory.parameters, memory.gradients, memory.optimizer, memory.activations, memory.transient,
+                     memory.host},
                     0))
       return reject("a predicted stage expects finite seconds and bytes of at least 0");
   }

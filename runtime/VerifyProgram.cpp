@@ -27,9 +27,11 @@ Error checkBuffer(const Program &program, const PlanBuffer &buffer) {
     return reject("expects ", needed, " bytes for ", buffer.type.text(), ", got ", buffer.bytes);
   if (buffer.offset % alignment != 0)
     return reject("expects an offset that is a multiple of ", alignment, ", got ", buffer.offset);
-  if (buffer.offset > program.arenaBytes || buffer.bytes > program.arenaBytes - buffer.offset)
-    return reject("expects to lie in an arena of ", program.arenaBytes, " bytes, got offset ", buffer.offset, " and ",
-                  buffer.bytes, " bytes");
+  uint64_t room = buffer.isInHost() ? program.hostBytes : program.arenaBytes,
+           offset = buffer.isInHost() ? buffer.offset - hostOffset : buffer.offset;
+  if (offset > room || buffer.bytes > room - offset)
+    return reject("expects to lie in ", buffer.isInHost() ? "the host's memory, " : "an arena of ", room,
+                  " bytes, got offset ", offset, " and ", buffer.bytes, " bytes");
   if (buffer.viewOf < 0)
     return Error::success();
   if (static_cast<size_t>(buffer.viewOf) >= program.buffers.size())
@@ -44,12 +46,20 @@ Error checkBuffer(const Program &program, const PlanBuffer &buffer) {
 }
 
 Error checkArena(const Program &program) {
-  uint64_t end = 0;
+  if (program.arenaBytes > hostOffset || program.hostBytes > hostOffset)
+    return reject("expects at most ", hostOffset, " bytes of the arena and of the host's memory, got ",
+                  program.arenaBytes, " and ", program.hostBytes);
+  uint64_t end = 0, endInHost = 0;
   for (const PlanBuffer &buffer : program.buffers) {
     if (Error error = checkBuffer(program, buffer))
       return reject("buffer \"", buffer.name, "\" ", error.message());
-    end = std::max(end, buffer.offset + buffer.bytes);
+    if (buffer.isInHost())
+      endInHost = std::max(endInHost, buffer.offset - hostOffset + buffer.bytes);
+    else
+      end = std::max(end, buffer.offset + buffer.bytes);
   }
+  if (program.hostBytes - endInHost >= alignment)
+    return reject("has ", program.hostBytes, " bytes of the host's memory, but its buffers there end at ", endInHost);
   if (program.arenaBytes - end >= alignment)
     return reject("arena has ", program.arenaBytes, " bytes, but its buffers end at ", end);
   if (program.liveBytes > program.arenaBytes)
@@ -151,6 +161,8 @@ public:
       return error;
     return checkType(copy.target, program.buffers[copy.source].type);
   }
+  Error operator()(const Offload &offload) const { return checkHostCopy(offload.source, offload.target); }
+  Error operator()(const Fetch &fetch) const { return checkHostCopy(fetch.target, fetch.source); }
   Error operator()(const Send &send) const {
     return checkTransfer(send.buffer, send.mesh, send.sourceTile, /*windows=*/false, "source");
   }
@@ -209,9 +221,13 @@ public:
   }
 
 private:
-  Error checkBuffer(uint32_t buffer) const {
+  Error checkBuffer(uint32_t buffer, bool isInHost = false) const {
     if (buffer >= program.buffers.size())
       return reject("uses buffer ", buffer, ", but the program has ", program.buffers.size());
+    const PlanBuffer &known = program.buffers[buffer];
+    if (known.isInHost() != isInHost)
+      return reject("expects a buffer in the ", isInHost ? "host's memory" : "arena", ", got \"", known.name,
+                    "\" in the ", isInHost ? "arena" : "host's memory");
     return Error::success();
   }
   Error checkType(uint32_t buffer, const TensorType &type) const {
@@ -292,6 +308,16 @@ private:
                     " elements");
     return Error::success();
   }
+  Error checkHostCopy(uint32_t inArena, uint32_t inHost) const {
+    if (Error error = checkBuffer(inArena))
+      return error;
+    if (Error error = checkBuffer(inHost, /*isInHost=*/true))
+      return error;
+    const TensorType &type = program.buffers[inArena].type, &inHostType = program.buffers[inHost].type;
+    return type == inHostType ? Error::success()
+                              : reject("expects equal types in the arena and in the host's memory, got ", type.text(),
+                                       " and ", inHostType.text());
+  }
   /// A load of an input or a store of an output, whole or in part.
   template <typename Transfer>
   Error checkPort(const char *what, uint32_t port, const Transfer &transfer, const std::vector<Port> &ports,
@@ -328,9 +354,9 @@ bool isCollective(const Action &action) {
 }
 
 bool fits(QueueKind kind, const Action &action) {
-  if (std::holds_alternative<Send>(action))
+  if (std::holds_alternative<Send>(action) || std::holds_alternative<Offload>(action))
     return kind == QueueKind::Send;
-  if (std::holds_alternative<Receive>(action))
+  if (std::holds_alternative<Receive>(action) || std::holds_alternative<Fetch>(action))
     return kind == QueueKind::Receive;
   if (std::holds_alternative<Call>(action) || std::holds_alternative<Copy>(action))
     return kind == QueueKind::Compute;

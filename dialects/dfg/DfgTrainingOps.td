@@ -42,6 +42,37 @@ def Dfg_BarrierOp : Dfg_Op<"barrier", [Pure, InferTypeOpAdaptor, DeclareOpInterf
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
+def Dfg_OffloadOp : Dfg_Op<"offload", [Pure, InferTypeOpAdaptor, DeclareOpInterfaceMethods<SplitInterface>]> {
+  let summary = "the input, kept in the host's memory";
+  let description = [{
+    Nothing but `dfg.fetch` reads the result. Each device keeps its own part, in the memory of its own host.
+
+    ```mlir
+    %0 = dfg.offload %x : (tensor<8xf32>) -> tensor<8xf32>
+    %1 = dfg.fetch %0 : (tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins Dfg_Tensor:$input);
+  let results = (outs Dfg_Tensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Dfg_FetchOp : Dfg_Op<"fetch", [Pure, InferTypeOpAdaptor, DeclareOpInterfaceMethods<SplitInterface>]> {
+  let summary = "what is kept in the host's memory, back on the device";
+  let description = [{
+    It comes back as late as it can without being waited for, so that it takes the device's memory for a short time.
+
+    ```mlir
+    %1 = dfg.fetch %0 : (tensor<8xf32>) -> tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins Dfg_Tensor:$input);
+  let results = (outs Dfg_Tensor:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
 def Dfg_ConvFilterGradientOp : Dfg_ShapedOperator<"conv_filter_gradient",
     [DeclareOpInterfaceMethods<LibraryInterface, ["getLibraryCall"]>,
      DeclareOpInterfaceMethods<CostInterface, ["getCost"]>, Dfg_WideResult]> {

@@ -49,6 +49,35 @@ FailureOr<SmallVector<Value>> BarrierOp::lowerToLinalg(OpBuilder &, ValueRange o
   return SmallVector<Value>{operands.front()};
 }
 
+LogicalResult OffloadOp::inferReturnTypes(MLIRContext *, std::optional<Location>, Adaptor adaptor,
+                                          SmallVectorImpl<Type> &types) {
+  types.push_back(adaptor.getInput().getType());
+  return success();
+}
+
+SplitRule OffloadOp::getSplitRule() { return identitySplitRule(*this, getType()); }
+
+LogicalResult OffloadOp::verify() {
+  for (Operation *user : (*this)->getUsers())
+    if (!isa<FetchOp>(user))
+      return emitOpError("expects nothing but 'dfg.fetch' to read its result, found '") << user->getName() << "'";
+  return success();
+}
+
+LogicalResult FetchOp::inferReturnTypes(MLIRContext *, std::optional<Location>, Adaptor adaptor,
+                                        SmallVectorImpl<Type> &types) {
+  types.push_back(adaptor.getInput().getType());
+  return success();
+}
+
+SplitRule FetchOp::getSplitRule() { return identitySplitRule(*this, getType()); }
+
+LogicalResult FetchOp::verify() {
+  if (!getInput().getDefiningOp<OffloadOp>())
+    return emitOpError("expects the result of 'dfg.offload'");
+  return success();
+}
+
 OpCost BarrierOp::getCost() {
   OpCost cost;
   cost.costClass = CostClass::View;

@@ -336,9 +336,9 @@ LogicalResult SplitAttr::verify(function_ref<InFlightDiagnostic()> emitError, Di
 
 LogicalResult RecomputeAttr::verify(function_ref<InFlightDiagnostic()> emitError, unsigned /*segment*/,
                                     StringAttr what) {
-  if (llvm::is_contained({"none", "selective", "full"}, what.getValue()))
+  if (llvm::is_contained({"none", "selective", "full", "offload"}, what.getValue()))
     return success();
-  return emitError() << "expects \"none\", \"selective\" or \"full\" to be computed again, got " << what;
+  return emitError() << "expects \"none\", \"selective\", \"full\" or \"offload\", got " << what;
 }
 
 RecomputeAttr cleave::dist::getRecompute(Operation *op) { return op->getAttrOfType<RecomputeAttr>(recomputeAttrName); }

@@ -76,8 +76,9 @@ def Dist_PlaceAttr : Dist_Attr<"Place", "place"> {
 def Dist_RecomputeAttr : Dist_Attr<"Recompute", "recompute"> {
   let summary = "what of an operator the backward pass of a training step computes again, and together with what";
   let description = [{
-    `full`: everything; `selective`: what is no result of a contraction; `none`: nothing. Operators of one stage with one
-    `segment` are computed again just before their gradients; what enters a segment is kept.
+    `full`: everything; `selective`: what is no result of a contraction; `none`: nothing; `offload`: nothing either, but
+    it is kept in the host's memory. Operators of one stage with one `segment` are computed again just before their
+    gradients; what enters a segment is kept.
 
     ```mlir
     #dist.recompute<3, "full">

@@ -383,10 +383,11 @@ LogicalResult LoadIndexOp::verifySymbolUses(SymbolTableCollection &symbols) {
 LogicalResult ProgramOp::verifyRegions() {
   for (Operation &op : getBody().front()) {
     if (auto buffer = dyn_cast<BufferOp>(op))
-      if (buffer.getOffset() + buffer.getBytes() > getArenaBytes())
-        return buffer.emitOpError("expects to end within the arena of ")
-               << getArenaBytes() << " bytes, got offset " << buffer.getOffset() << " and " << buffer.getBytes()
-               << " bytes";
+      if (auto room = buffer.getHost() ? getHostBytes() : getArenaBytes();
+          buffer.getOffset() + buffer.getBytes() > room)
+        return buffer.emitOpError("expects to end within the ")
+               << (buffer.getHost() ? "program's memory of the host of " : "arena of ") << room << " bytes, got offset "
+               << buffer.getOffset() << " and " << buffer.getBytes() << " bytes";
     for (Region &section : op.getRegions())
       for (Operation &inner : section.getOps()) {
         auto instruction = dyn_cast<Instruction>(inner);
@@ -400,6 +401,21 @@ LogicalResult ProgramOp::verifyRegions() {
   return success();
 }
 
+/// Verifies that of two buffers the second is in the host's memory and the first is not.
+static LogicalResult verifyHostCopy(Operation *op, Value inArena, Value inHost) {
+  auto isInHost = [](Value value) {
+    auto buffer = value.getDefiningOp<BufferOp>();
+    return buffer && buffer.getHost();
+  };
+  if (!isInHost(inArena) && isInHost(inHost))
+    return success();
+  return op->emitOpError("expects a buffer of the arena and one of the host's memory");
+}
+
+LogicalResult OffloadOp::verify() { return verifyHostCopy(*this, getSource(), getTarget()); }
+
+LogicalResult FetchOp::verify() { return verifyHostCopy(*this, getTarget(), getSource()); }
+
 LogicalResult BufferOp::verify() {
   int64_t needed = storageBytes(getBuffer().getType().getTensor());
   if (static_cast<int64_t>(getOffset()) < 0 || static_cast<int64_t>(getBytes()) < needed)
@@ -410,7 +426,8 @@ LogicalResult BufferOp::verify() {
   auto whole = getWhole().getDefiningOp<BufferOp>();
   if (!whole || whole.getWhole())
     return emitOpError("expects to be a view of a buffer that is not a view itself");
-  if (getOffset() < whole.getOffset() || getOffset() + getBytes() > whole.getOffset() + whole.getBytes())
+  if (getHost() != whole.getHost() || getOffset() < whole.getOffset() ||
+      getOffset() + getBytes() > whole.getOffset() + whole.getBytes())
     return emitOpError("expects to lie inside \"")
            << whole.getName() << "\" of offset " << whole.getOffset() << " and " << whole.getBytes()
            << " bytes, got offset " << getOffset() << " and " << getBytes() << " bytes";

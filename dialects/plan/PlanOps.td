@@ -271,7 +271,8 @@ def Plan_ProgramOp : Plan_Op<"program", [Symbol, IsolatedFromAbove, SingleBlock,
   let summary = "what each device of a mesh executes";
   let description = [{
     First the buffers, then `plan.prepare` (once, when the plan is loaded) and `plan.body` (once a step). `arena_bytes`
-    is the memory of one device, `live_bytes` the largest sum of bytes that are live at once. `queues` names the kind
+    is the memory of one device, `live_bytes` the largest sum of bytes that are live at once, `host_bytes` what the device
+    has of the host's memory for what does not stay in the arena. `queues` names the kind
     of each queue: `compute`, `send`, `receive`, `collective` or `host`.
 
     ```mlir
@@ -290,10 +291,11 @@ def Plan_ProgramOp : Plan_Op<"program", [Symbol, IsolatedFromAbove, SingleBlock,
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$mesh, StrArrayAttr:$queues, I64Attr:$arena_bytes,
-                       I64Attr:$live_bytes);
+                       I64Attr:$live_bytes, DefaultValuedAttr<I64Attr, "0">:$host_bytes);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $sym_name `on` $mesh `queues` $queues `arena` $arena_bytes `live` $live_bytes attr-dict-with-keyword $body
+    $sym_name `on` $mesh `queues` $queues `arena` $arena_bytes `live` $live_bytes (`host` $host_bytes^)?
+        attr-dict-with-keyword $body
   }];
   let hasRegionVerifier = 1;
 }
@@ -332,17 +334,20 @@ def Plan_BufferOp : Plan_Op<"buffer", [Pure, HasParent<"ProgramOp">]> {
   let summary = "a place in the arena";
   let description = [{
     A buffer `of` another is a view: it shows the same bytes, or a part of them, under another type. Buffers that are
-    not views of the same buffer may take the same bytes only at different times.
+    not views of the same buffer may take the same bytes only at different times. With `host` the place is in the
+    program's part of the host's memory, which only plan.offload and plan.fetch reach.
 
     ```mlir
     %b0 = plan.buffer "x" offset 0 bytes 32 : !plan.buffer<tensor<8xf32>>
+    %b2 = plan.buffer "x" host offset 0 bytes 32 : !plan.buffer<tensor<8xf32>>
     %b1 = plan.buffer "x" offset 0 bytes 32 of %b0 : !plan.buffer<tensor<8xf32>> : !plan.buffer<tensor<2x4xf32>>
     ```
   }];
-  let arguments = (ins StrAttr:$name, I64Attr:$offset, I64Attr:$bytes, Optional<Plan_BufferType>:$whole);
+  let arguments = (ins StrAttr:$name, I64Attr:$offset, I64Attr:$bytes, Optional<Plan_BufferType>:$whole,
+                       UnitAttr:$host);
   let results = (outs Plan_BufferType:$buffer);
   let assemblyFormat = [{
-    $name `offset` $offset `bytes` $bytes (`of` $whole^ `:` type($whole))? attr-dict `:` type($buffer)
+    $name (`host` $host^)? `offset` $offset `bytes` $bytes (`of` $whole^ `:` type($whole))? attr-dict `:` type($buffer)
   }];
   let hasVerifier = 1;
 }
@@ -572,6 +577,34 @@ def Plan_CopyOp : Plan_Instruction<"copy", [AllTypesMatch<["source", "target"]>]
   }];
   let arguments = !con((ins Plan_BufferType:$source, Plan_BufferType:$target), scheduling);
   let assemblyFormat = "$source `->` $target attr-dict `:` type($source)";
+}
+
+def Plan_OffloadOp : Plan_Instruction<"offload", [AllTypesMatch<["source", "target"]>]> {
+  let summary = "copies a buffer to one in the host's memory";
+  let description = [{
+    On a send queue.
+
+    ```mlir
+    plan.offload %b0 -> %b1 {order = 7 : i64, queue = 1 : i64} : !plan.buffer<tensor<8xf32>>
+    ```
+  }];
+  let arguments = !con((ins Plan_BufferType:$source, Plan_BufferType:$target), scheduling);
+  let assemblyFormat = "$source `->` $target attr-dict `:` type($source)";
+  let hasVerifier = 1;
+}
+
+def Plan_FetchOp : Plan_Instruction<"fetch", [AllTypesMatch<["source", "target"]>]> {
+  let summary = "copies a buffer of the host's memory to one of the arena";
+  let description = [{
+    On a receive queue.
+
+    ```mlir
+    plan.fetch %b1 -> %b2 {order = 9 : i64, queue = 2 : i64} : !plan.buffer<tensor<8xf32>>
+    ```
+  }];
+  let arguments = !con((ins Plan_BufferType:$source, Plan_BufferType:$target), scheduling);
+  let assemblyFormat = "$source `->` $target attr-dict `:` type($source)";
+  let hasVerifier = 1;
 }
 
 def Plan_LoadIndexOp : Plan_TiledInstruction<"load_index"> {

@@ -52,7 +52,8 @@ class OutlineNativeKernels : public impl::OutlineNativeKernelsPassBase<OutlineNa
       return success();
     }
     // Operators of other dialects that can be lowered are the model's, too.
-    if (isa<dfg::ReadOp, dfg::ConstantOp>(op) || (!isa<dfg::DfgDialect>(op->getDialect()) && !isa<LowerInterface>(op)))
+    if (isa<dfg::ReadOp, dfg::ConstantOp, dfg::OffloadOp, dfg::FetchOp>(op) ||
+        (!isa<dfg::DfgDialect>(op->getDialect()) && !isa<LowerInterface>(op)))
       return success();
     if (auto concat = dyn_cast<dfg::ConcatOp>(op); concat && driver == "cuda" && failed(divide(concat)))
       return failure();

@@ -124,6 +124,13 @@ double CostAnalysis::copySeconds(dist::MeshOp mesh, double bytes) {
   return operatorCost(meshCost(mesh), "f32").seconds(CostClass::Movement, 0, bytes);
 }
 
+double CostAnalysis::hostSeconds(dist::MeshOp mesh, double bytes) {
+  double slowest = 0;
+  for (unsigned device : meshCost(mesh).getDevices())
+    slowest = std::max(slowest, hostCopySeconds(deviceKindOf(machine, device), bytes));
+  return slowest;
+}
+
 GpuModel CostAnalysis::gpuModel(ArrayRef<unsigned> devices) const {
   unsigned processors = 0;
   for (unsigned device : devices)

@@ -56,6 +56,8 @@ public:
   double callSeconds(dist::MeshOp mesh, const KernelWork &work, llvm::StringRef elementType);
   /// A copy within every device's memory.
   double copySeconds(dist::MeshOp mesh, double bytes);
+  /// A copy between every device's memory and its host's.
+  double hostSeconds(dist::MeshOp mesh, double bytes);
   /// A transfer of which each device of `to` receives `bytes` from one of `from`.
   double transferSeconds(dist::MeshOp from, dist::MeshOp to, double bytes);
   /// A collective that joins values, or gathers them, of a group's full tensor of `bytes`: along the axes that

@@ -120,6 +120,13 @@ void addDevices(Machine &machine) {
       }
 }
 
+std::vector<uint64_t> hostMemory(const Machine &machine) {
+  std::vector<uint64_t> bytes;
+  for (const HostSpec &host : machine.hosts)
+    bytes.insert(bytes.end(), host.count, host.memoryOfDevice());
+  return bytes;
+}
+
 /// A host's first devices.
 static HostSpec firstDevices(HostSpec host, unsigned count) {
   unsigned left = count;

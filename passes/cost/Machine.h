@@ -176,6 +176,8 @@ struct HostSpec {
   unsigned count = 1; ///< The next so many hosts of the machine.
   std::vector<Devices> devices;
   unsigned cores = 0; ///< Which devices that are no GPUs share; 0: each of them has its own.
+  /// Bytes of its memory, of which each device may take an equal part for what does not stay in its own; 0: none of it.
+  uint64_t memory = 0;
   /// Any two devices, each with a connection of its own to a common switch; none: see Topology.
   std::optional<LinkSpec> link;
   std::vector<SwitchSpec> switches;
@@ -186,6 +188,8 @@ struct HostSpec {
   double price = 0; ///< Of a host, US dollars an hour, in addition to those of its devices.
 
   unsigned numDevices() const;
+  /// A device's part of the memory.
+  uint64_t memoryOfDevice() const { return numDevices() == 0 ? 0 : memory / numDevices(); }
   bool operator==(const HostSpec &) const = default;
 };
 
@@ -232,6 +236,9 @@ std::string whyNotCuda(const DeviceKind &kind);
 
 /// By entry of `hosts` the number of its zone, as devices have it.
 std::vector<unsigned> zoneNumbers(const Machine &machine);
+
+/// By host of the machine, the part of its memory that each of its devices may take.
+std::vector<uint64_t> hostMemory(const Machine &machine);
 
 /// Adds the devices of `hosts` to a machine that has none: "KIND.INDEX", with the driver, cores and memory of the kind.
 void addDevices(Machine &machine);

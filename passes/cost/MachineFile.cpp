@@ -380,14 +380,16 @@ static Error readDevices(const YamlValue &list, uint64_t numBefore, const Machin
 static Error readHost(const YamlValue &value, uint64_t numDevices, const Machine &machine, HostSpec &host) {
   if (Error failure = value.expect(YamlValue::Kind::Map, "a host"))
     return failure;
-  if (Error failure =
-          value.expectKeys({"count", "zone", "cores", "price", "devices", "links", "switches", "network"}, "a host"))
+  if (Error failure = value.expectKeys(
+          {"count", "zone", "cores", "memory", "price", "devices", "links", "switches", "network"}, "a host"))
     return failure;
   if (Error failure = readCount(value, "count", "a host's", host.count))
     return failure;
   if (Error failure = readZone(value, host))
     return failure;
   if (Error failure = readCount(value, "cores", "a host's", host.cores))
+    return failure;
+  if (Error failure = readQuantity(value, "memory", sizeUnits, "a host's", host.memory))
     return failure;
   if (Error failure = readQuantity(value, "price", priceUnits, "a host's", host.price))
     return failure;

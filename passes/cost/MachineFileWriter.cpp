@@ -124,6 +124,8 @@ static void writeHost(const HostSpec &host, raw_ostream &out) {
     out << "    zone: " << quoted(host.zone) << "\n";
   if (host.cores)
     out << "    cores: " << host.cores << "\n";
+  if (host.memory)
+    out << "    memory: " << host.memory << " B\n";
   if (host.price)
     out << "    price: " << printQuantity(host.price, priceUnits) << "\n";
   out << "    devices: [";

@@ -65,6 +65,15 @@ KernelWork workOfCall(CostClass costClass, double flops, double bytes, bool slid
   return {costClass, flops, bytes, slides, lhs, rhs, result};
 }
 
+double hostCopySeconds(const DeviceKind &kind, double bytes) {
+  constexpr LinkSpec slowest{12e9, 10e-6};
+  if (kind.host.bandwidth > 0 || kind.isGpu()) {
+    const LinkSpec &way = kind.host.bandwidth > 0 ? kind.host : slowest;
+    return way.latency + bytes / way.bandwidth;
+  }
+  return OperatorCost(kind, "f32").seconds(CostClass::Movement, 0, bytes);
+}
+
 double bytesOfElement(StringRef elementType) {
   return elementType == "f64" ? 8 : elementType == "bf16" || elementType == "f16" ? 2 : elementType == "i8" ? 1 : 4;
 }

@@ -113,6 +113,11 @@ private:
   std::vector<OperatorCost> others; ///< Of further kinds of devices.
 };
 
+/// Seconds of a copy between the host's memory and that of a device: over the way between them (DeviceKind::host).
+/// Where nothing is said of it, a processor copies within its memory, and a GPU has 12 GB/s and 10 us, what PCI Express
+/// 3 with 16 lanes leaves to copies.
+double hostCopySeconds(const DeviceKind &kind, double bytes);
+
 /// Bytes of an element of a type that machine files name ("f16": 2); 4 of unknown ones.
 double bytesOfElement(llvm::StringRef elementType);
 

@@ -87,18 +87,24 @@ const OperatorCost &PlanCost::costOf(uint32_t device, StringRef element) const {
   return known->second;
 }
 
-/// Whether the instruction brings bytes from the host's memory or back.
+/// Whether the instruction brings an input from the host's memory or an output there.
 static bool crosses(const runtime::Instruction &instruction) {
   return std::holds_alternative<runtime::LoadInput>(instruction.action) ||
          std::holds_alternative<runtime::StoreOutput>(instruction.action);
 }
 
+/// Whether it moves what is kept there.
+static bool moves(const runtime::Instruction &instruction) {
+  return std::holds_alternative<runtime::Offload>(instruction.action) ||
+         std::holds_alternative<runtime::Fetch>(instruction.action);
+}
+
 double PlanCost::stepSeconds(uint32_t device) const { return kind(device).step; }
 
 double PlanCost::seconds(uint32_t device, const runtime::LocalWork &work) const {
-  const LinkSpec &host = kind(device).host;
-  if (!work.kernel && host.bandwidth > 0 && work.instruction && crosses(*work.instruction))
-    return host.latency + work.bytes / host.bandwidth;
+  if (!work.kernel && work.instruction &&
+      (moves(*work.instruction) || (kind(device).host.bandwidth > 0 && crosses(*work.instruction))))
+    return hostCopySeconds(kind(device), work.bytes);
   if (!work.kernel)
     return costOf(device, "f32").seconds(CostClass::Movement, 0, work.bytes);
   bool multiplies = work.kernel->costClass == runtime::CostClass::Contraction;

@@ -164,6 +164,15 @@ private:
           return Action(fb::Action::Copy,
                         fb::CreateCopy(builder, bufferOf(copy.getSource()), bufferOf(copy.getTarget())).Union());
         })
+        .Case([&](plan::OffloadOp offload) {
+          return Action(
+              fb::Action::Offload,
+              fb::CreateOffload(builder, bufferOf(offload.getSource()), bufferOf(offload.getTarget())).Union());
+        })
+        .Case([&](plan::FetchOp fetch) {
+          return Action(fb::Action::Fetch,
+                        fb::CreateFetch(builder, bufferOf(fetch.getSource()), bufferOf(fetch.getTarget())).Union());
+        })
         .Case([&](plan::LoadParameterOp load) {
           uint32_t index = tables.parameterIndex(load.getParameter());
           return Action(fb::Action::LoadParameter, fb::CreateLoadParameter(builder, index, bufferOf(load.getBuffer()),
@@ -271,9 +280,10 @@ private:
       int32_t viewOf = buffer.getWhole() ? static_cast<int32_t>(bufferOf(buffer.getWhole())) : -1;
       buffers[buffer.getBuffer()] = static_cast<uint32_t>(list.size());
       auto name = tables.text(buffer.getName());
-      list.push_back(fb::CreateBuffer(builder, name, tables.type(buffer.getBuffer().getType().getTensor()),
-                                      static_cast<uint64_t>(buffer.getOffset()),
-                                      static_cast<uint64_t>(buffer.getBytes()), viewOf));
+      list.push_back(
+          fb::CreateBuffer(builder, name, tables.type(buffer.getBuffer().getType().getTensor()),
+                           static_cast<uint64_t>(buffer.getOffset()) + (buffer.getHost() ? runtime::hostOffset : 0),
+                           static_cast<uint64_t>(buffer.getBytes()), viewOf));
     }
     return builder.CreateVector(list);
   }
@@ -304,7 +314,8 @@ private:
     auto stateTable = builder.CreateVector(state);
     return fb::CreateProgram(builder, tables.meshIndex(program.getMesh()), queueList,
                              static_cast<uint64_t>(program.getArenaBytes()),
-                             static_cast<uint64_t>(program.getLiveBytes()), bufferTable, prepare, body, stateTable);
+                             static_cast<uint64_t>(program.getLiveBytes()), bufferTable, prepare, body, stateTable,
+                             static_cast<uint64_t>(program.getHostBytes()));
   }
 
   //===-- the entry -------------------------------------------------------------------------------------------===//
@@ -353,7 +364,7 @@ private:
 
   Offset<fb::Stage> stage(const runtime::PlanStage &from, StringRef mesh) {
     auto memory = fb::CreateMemoryUse(builder, from.memory.parameters, from.memory.gradients, from.memory.optimizer,
-                                      from.memory.activations, from.memory.transient);
+                                      from.memory.activations, from.memory.transient, from.memory.host);
     auto recompute = tables.text(from.recompute);
     return fb::CreateStage(builder, tables.meshIndex(mesh), from.forward, from.backwardInput, from.backwardWeight,
                            from.send, from.perStep, from.inFlight, memory, recompute, from.zero);

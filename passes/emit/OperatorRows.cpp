@@ -196,7 +196,7 @@ private:
   /// What a node's kernels take goes to it alone, also where they compute others besides.
   void addTimes(Block &body, ArrayRef<double> seconds, StringRef mesh) {
     for (auto [instruction, own] : llvm::zip_equal(body, seconds)) {
-      if (isa<plan::CallOp, plan::CopyOp>(instruction)) {
+      if (isa<plan::CallOp, plan::CopyOp, plan::OffloadOp, plan::FetchOp>(instruction)) {
         SmallVector<StringRef> names = getNodeNames(instruction.getLoc());
         if (!names.empty())
           computation[names.front()] += own;

@@ -164,7 +164,8 @@ PlanReport reportOf(const search::SearchGraph &graph, const search::FoundPlan &p
     made.send = stage.send;
     made.perStep = stage.perStep;
     made.inFlight = static_cast<uint32_t>(std::lround(stage.inFlight * plan.chunks));
-    made.memory = {stage.parameters, stage.gradients, stage.optimizer, stage.activations, stage.transient};
+    made.memory = {stage.parameters,  stage.gradients, stage.optimizer,
+                   stage.activations, stage.transient, stage.inHost};
     made.recompute = recomputeText(stage.recompute);
     made.zero = stage.zero;
     report.stageMeshes.push_back(mesh.name);

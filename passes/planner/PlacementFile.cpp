@@ -182,7 +182,7 @@ static Error parseKeeping(const YamlValue &mesh, StringRef subject, search::Stag
     auto segments = value->kind == YamlValue::Kind::Text ? search::parseRecompute(value->text) : std::nullopt;
     if (!segments)
       return value->error(subject +
-                          " expects none, selective or full as \"recompute\", or how many segments do each, "
+                          " expects none, selective, full or offload as \"recompute\", or how many segments do each, "
                           "as in \"11 full, 17 none\"" +
                           textOf(*value));
     keeping.fix(std::move(*segments));

@@ -17,6 +17,7 @@ template <typename Fields> void visit(Fields &fields, runtime::MemoryUse &memory
   fields("optimizer", memory.optimizer);
   fields("activations", memory.activations);
   fields("transient", memory.transient);
+  fields("host", memory.host);
 }
 
 template <typename Fields> void visit(Fields &fields, runtime::PlanStage &stage) {

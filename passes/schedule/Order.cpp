@@ -8,6 +8,7 @@
 #include <map>
 #include <queue>
 #include <set>
+#include <tuple>
 
 namespace cleave::schedule {
 
@@ -100,15 +101,17 @@ private:
   };
   using TaskSet = std::set<unsigned, Before>;
 
-  /// A device's compute queue, its collective queue, and a queue for each pair of devices of which one sends to the
-  /// other: its transfers use the send queue of the one and the receive queue of the other, and no others do.
+  /// A device's compute queue, its collective queue, those to and from the host's memory, and a queue for each pair of
+  /// devices of which one sends to the other: its transfers use the send queue of the one and the receive queue of the
+  /// other, and no others do.
   void findQueues(const Problem &problem) {
-    std::map<std::pair<unsigned, unsigned>, unsigned> pairs;
+    std::map<std::tuple<unsigned, unsigned, HostCopy>, unsigned> pairs;
     for (const Task &task : tasks) {
       unsigned queue = 2 * task.device + task.collective;
-      if (task.target) {
+      if (task.target || task.hostCopy != HostCopy::None) {
         auto next = static_cast<unsigned>(2 * problem.numDevices + pairs.size());
-        queue = pairs.try_emplace({task.device, *task.target}, next).first->second;
+        std::tuple pair(task.device, task.target.value_or(task.device), task.hostCopy);
+        queue = pairs.try_emplace(pair, next).first->second;
       }
       queueOf.push_back(queue);
     }
@@ -132,7 +135,8 @@ private:
     };
     for (unsigned task = 0; task != tasks.size(); ++task) {
       unsigned device = tasks[task].device;
-      if (prepare[task] || tasks[task].early)
+      // What is copied to the host's memory and back goes by when it is needed (HostCopies.h).
+      if (prepare[task] || tasks[task].early || tasks[task].hostCopy != HostCopy::None)
         continue;
       if (tasks[task].target) {
         if (problem.isOrdered(device))

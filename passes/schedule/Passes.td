@@ -19,6 +19,8 @@ def ScheduleProgramsPass : Pass<"plan-schedule", "::mlir::ModuleOp"> {
       what another device waits for goes first. One device by itself keeps the model's order.
     - Kernels and host actions run on the compute queue; sends, receives and collectives on a queue each. An instruction
       waits for instructions of other queues only, and for none that follows from another wait.
+    - What goes to the host's memory (`dfg.offload`) and comes back (`dfg.fetch`) has a send and a receive queue. It comes
+      back as late as nobody should have to wait for it, and lies in the program's part of the host's memory meanwhile.
     - A collective gets a channel of its own, behind those of the transfers. Layouts become tiles. What an all-reduce
       joins lies where its result does, unless somebody else reads it.
     - Values share bytes where they are not live at the same time; views share those of what they show. The arena is as
@@ -49,7 +51,7 @@ def ScheduleProgramsPass : Pass<"plan-schedule", "::mlir::ModuleOp"> {
     }
     ```
     Requires programs that hold nothing but `dfg.read`, `dist.shard_of`, `dist.start`, `dist.extent`, `dfg.constant`,
-    `plan.launch`, views (`plan.view`, `dfg.reshape`), `dist.send`, `dist.receive`, collectives and `dist.return`;
+    `plan.launch`, views (`plan.view`, `dfg.reshape`), `dist.send`, `dist.receive`, `dfg.offload`, `dfg.fetch`, collectives and `dist.return`;
     anything else is an error that names it.
     Guarantees that the queues cannot deadlock, also where a send waits for its receive. Leaves everything else in the
     module as it is. Times are those of the module's `dist.machine`; they decide what is urgent and nothing else.

@@ -24,7 +24,8 @@ public:
     auto program = plan::ProgramOp::create(builder, source.getLoc(), source.getSymNameAttr(), source.getMeshAttr(),
                                            builder.getStrArrayAttr(queueNames),
                                            builder.getI64IntegerAttr(static_cast<int64_t>(instructions.arenaBytes)),
-                                           builder.getI64IntegerAttr(static_cast<int64_t>(instructions.liveBytes)));
+                                           builder.getI64IntegerAttr(static_cast<int64_t>(instructions.liveBytes)),
+                                           builder.getI64IntegerAttr(static_cast<int64_t>(instructions.hostBytes)));
     Block *body = builder.createBlock(&program.getBody());
     writeSection(plan::PrepareOp::create(builder, source.getLoc()).getBody(), instructions.prepare);
     builder.setInsertionPointToEnd(body);
@@ -140,6 +141,14 @@ private:
     plan::CopyOp::create(builder, task.op.getLoc(), bufferOf(task.op.getValue()), bufferOf(task.parameter), queueOf(at),
                          orderOf(at), waitsOf(at));
   }
+  void writeInstruction(HostCopyTask task, const schedule::Instruction &at) {
+    // The source first: buffers stand in the order of their first use.
+    Value from = bufferOf(task.from), to = bufferOf(task.to);
+    if (instructions.queues[at.queue].kind == QueueKind::Send)
+      plan::OffloadOp::create(builder, task.to.getLoc(), from, to, queueOf(at), orderOf(at), waitsOf(at));
+    else
+      plan::FetchOp::create(builder, task.to.getLoc(), from, to, queueOf(at), orderOf(at), waitsOf(at));
+  }
   void writeInstruction(const IndexTask &task, const schedule::Instruction &at) {
     plan::LoadIndexOp::create(builder, task.value.getLoc(), builder.getStringAttr(task.what),
                               builder.getI64IntegerAttr(task.dim), task.tile, bufferOf(task.value), queueOf(at),
@@ -172,7 +181,8 @@ private:
     return plan::BufferOp::create(buffers, location, plan::BufferType::get(builder.getContext(), type),
                                   buffers.getStringAttr(name),
                                   buffers.getI64IntegerAttr(static_cast<int64_t>(*schedule.offsets[value])),
-                                  buffers.getI64IntegerAttr(plan::storageBytes(type)), whole);
+                                  buffers.getI64IntegerAttr(plan::storageBytes(type)), whole,
+                                  tasks.getProblem().values[value].inHost ? buffers.getUnitAttr() : UnitAttr());
   }
 
   /// The buffer that shows a value under its type. The first type in which a value is used is that of its writer; all

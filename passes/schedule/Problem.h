@@ -23,14 +23,20 @@ struct Value {
   /// Holds something else in every step, although nothing that runs once needs to wait for it: a parameter that the
   /// step writes. What reads it runs in every step.
   bool changes = false;
+  /// Lies in the device's part of the host's memory.
+  bool inHost = false;
   /// Programs that take turns on one arena keep this in one place: the number of what is in it, a part of a parameter
   /// or what one kernel makes of such parts.
   std::optional<unsigned> shared = {};
 };
 
+/// A copy between a device's arena and its part of the host's memory.
+enum class HostCopy { None, Offload, Fetch };
+
 /// A kernel or host action on the compute queue of `device`, or a collective on its collective queue, or, with a
 /// `target`, a transfer: a send that meets a receive. A device has a send queue for each device that it sends to, and a
-/// receive queue for each that it receives from: what one peer has ready never waits for what another has not.
+/// receive queue for each that it receives from: what one peer has ready never waits for what another has not. What is
+/// copied to the host's memory has a send queue, what comes back a receive queue.
 struct Task {
   unsigned device = 0;
   std::optional<unsigned> target;
@@ -45,9 +51,10 @@ struct Task {
   std::vector<unsigned> reads, writes;
   /// Tasks of its device that come first, besides those that write what it reads.
   std::vector<unsigned> after = {};
+  HostCopy hostCopy = HostCopy::None;
 
   /// Whether it leaves the compute queue free while other devices are waited for.
-  bool communicates() const { return target || collective; }
+  bool communicates() const { return target || collective || hostCopy != HostCopy::None; }
 };
 
 struct Problem {

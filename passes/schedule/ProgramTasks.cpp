@@ -5,6 +5,7 @@
 #include "passes/schedule/ProgramTasks.h"
 
 #include "dialects/plan/Tile.h"
+#include "passes/schedule/HostCopies.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -38,6 +39,7 @@ FailureOr<ProgramTasks> ProgramTasks::read(ModuleOp module, CostAnalysis &costs)
     if (failed(tasks.addProgram(device)))
       return failure();
   tasks.overwriteLastReads();
+  schedule::paceHostCopies(tasks.problem);
   return tasks;
 }
 
@@ -289,6 +291,19 @@ void ProgramTasks::addTransfer(dist::SendOp send) {
   task.writes = {value};
 }
 
+void ProgramTasks::addHostCopy(unsigned device, Operation *op, schedule::HostCopy way) {
+  Value from = op->getOperand(0), to = op->getResult(0);
+  unsigned value = addValue(device, to);
+  problem.values[value].inHost = way == schedule::HostCopy::Offload;
+  schedule::Task &task =
+      addTask(device, HostCopyTask{from, to}, costs->hostSeconds(meshOps[device], static_cast<double>(bytesOf(to))));
+  task.hostCopy = way;
+  // What takes turns on an arena has a part of the host's memory together: nothing there lasts from step to step.
+  task.everyStep = true;
+  task.reads = {getValue(from)};
+  task.writes = {value};
+}
+
 schedule::Task &ProgramTasks::addLoad(unsigned device, Value value, TaskSource source) {
   unsigned index = addValue(device, value);
   schedule::Task &task = addTask(device, std::move(source), copySeconds(device, value));
@@ -466,6 +481,14 @@ LogicalResult ProgramTasks::addOperation(unsigned device, Operation &op) {
       })
       .Case([&](dist::SendOp send) {
         addTransfer(send);
+        return success();
+      })
+      .Case([&](dfg::OffloadOp offload) {
+        addHostCopy(device, offload, schedule::HostCopy::Offload);
+        return success();
+      })
+      .Case([&](dfg::FetchOp fetch) {
+        addHostCopy(device, fetch, schedule::HostCopy::Fetch);
         return success();
       })
       .Case([&](dist::ReceiveOp receive) {

@@ -47,6 +47,10 @@ struct WriteTask {
   dist::WriteOp op;
   mlir::Value parameter; ///< the read of it
 };
+/// Copies to the host's memory or from it.
+struct HostCopyTask {
+  mlir::Value from, to;
+};
 /// Loads where a device's block of a dimension of the tile begins, or how many elements it has there.
 struct IndexTask {
   mlir::Value value;
@@ -71,7 +75,7 @@ struct ReductionTask {
 };
 /// What a task is in the IR.
 using TaskSource = std::variant<InputTask, OutputTask, TransferTask, ParameterTask, WriteTask, IndexTask, ExchangeTask,
-                                ReductionTask, dfg::ConstantOp, plan::LaunchOp>;
+                                ReductionTask, HostCopyTask, dfg::ConstantOp, plan::LaunchOp>;
 
 class ProgramTasks {
 public:
@@ -116,6 +120,7 @@ private:
   bool writesInPlace(dist::WriteOp write, unsigned parameter) const;
   void overwriteLastReads();
   void addTransfer(dist::SendOp send);
+  void addHostCopy(unsigned device, mlir::Operation *op, schedule::HostCopy way);
   void addIndex(unsigned device, mlir::Value value, llvm::StringRef what, dist::LayoutAttr layout, int64_t dim,
                 int64_t part);
   mlir::LogicalResult addCollective(unsigned device, dist::Collective op);

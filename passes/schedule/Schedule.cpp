@@ -15,6 +15,9 @@ namespace cleave::schedule {
 
 /// The queue of a task, or of one end of a transfer, on `device`.
 static Queue queueOf(const Task &task, unsigned device) {
+  // Nothing else is sent from a device to itself.
+  if (task.hostCopy != HostCopy::None)
+    return {task.hostCopy == HostCopy::Offload ? QueueKind::Send : QueueKind::Receive, device};
   if (!task.target)
     return {task.collective ? QueueKind::Collective : QueueKind::Compute};
   return device == task.device ? Queue{QueueKind::Send, *task.target} : Queue{QueueKind::Receive, task.device};
@@ -81,6 +84,20 @@ uint64_t endOfValues(const Problem &problem, unsigned device, const Schedule &sc
   return end;
 }
 
+/// What there is of a device's values that still have ranges, in one of its memories.
+struct LocalRanges {
+  std::vector<LiveRange> ranges;
+  std::vector<unsigned> values;
+
+  LocalRanges(const Problem &problem, unsigned device, bool inHost, const std::vector<std::optional<LiveRange>> &all) {
+    for (unsigned value = 0; value != all.size(); ++value)
+      if (all[value] && problem.values[value].device == device && problem.values[value].inHost == inHost) {
+        ranges.push_back(*all[value]);
+        values.push_back(value);
+      }
+  }
+};
+
 /// The devices of every arena.
 std::vector<std::vector<unsigned>> devicesByArena(const Problem &problem) {
   std::map<unsigned, std::vector<unsigned>> groups;
@@ -109,20 +126,17 @@ void planArenas(const Problem &problem, const PhaseOrders &orders, const std::ve
   for (const std::vector<unsigned> &devices : devicesByArena(problem)) {
     uint64_t begin = devices.size() > 1 ? placeLasting(problem, devices, isLasting, ranges, schedule) : 0;
     for (unsigned device : devices) {
-      std::vector<LiveRange> local;
-      std::vector<unsigned> values;
-      for (unsigned value = 0; value != ranges.size(); ++value)
-        if (ranges[value] && problem.values[value].device == device) {
-          local.push_back(*ranges[value]);
-          values.push_back(value);
-        }
-      ArenaPlan plan = planArena(local);
-      for (size_t i = 0; i != values.size(); ++i)
-        schedule.offsets[values[i]] = begin + plan.offsets[i];
+      LocalRanges local(problem, device, /*inHost=*/false, ranges), inHost(problem, device, /*inHost=*/true, ranges);
+      ArenaPlan plan = planArena(local.ranges), hostPlan = planArena(inHost.ranges);
+      for (size_t i = 0; i != local.values.size(); ++i)
+        schedule.offsets[local.values[i]] = begin + plan.offsets[i];
       // What only reads what lasts needs no more than reaches to the end of it.
-      uint64_t lasting = values.empty() ? endOfValues(problem, device, schedule) : begin;
+      uint64_t lasting = local.values.empty() ? endOfValues(problem, device, schedule) : begin;
       schedule.devices[device].arenaBytes = lasting + plan.bytes;
-      schedule.devices[device].liveBytes = lasting + largestLiveSet(local);
+      schedule.devices[device].liveBytes = lasting + largestLiveSet(local.ranges);
+      for (size_t i = 0; i != inHost.values.size(); ++i)
+        schedule.offsets[inHost.values[i]] = hostPlan.offsets[i];
+      schedule.devices[device].hostBytes = hostPlan.bytes;
     }
   }
   for (unsigned task : topological)
@@ -136,8 +150,8 @@ class PhaseBuilder {
 public:
   PhaseBuilder(const Problem &problem, const Schedule &schedule, unsigned firstOrder)
       : problem(problem), schedule(schedule), firstQueues(firstQueuesOf(schedule)), past(firstQueues.back()),
-        arenas(problem.numDevices), usesSoFar(problem.values.size()), writers(problem.values.size()),
-        order(firstOrder) {}
+        arenas(problem.numDevices), hostArenas(problem.numDevices), usesSoFar(problem.values.size()),
+        writers(problem.values.size()), order(firstOrder) {}
 
   /// Appends a task; `list` gives the list of a device.
   template <typename List> void append(unsigned index, List list) {
@@ -184,7 +198,8 @@ private:
       if (auto before = problem.values[value].inPlaceOf)
         needUsesOf(*before);
     for (unsigned value : writes)
-      for (unsigned previous : arenas[device].take(value, *schedule.offsets[value], problem.values[value].bytes))
+      for (unsigned previous : (problem.values[value].inHost ? hostArenas : arenas)[device].take(
+               value, *schedule.offsets[value], problem.values[value].bytes))
         needUsesOf(previous);
     unsigned queue = numberOf(problem.tasks[index], device);
     Instruction result{index, queue - firstQueues[device], {}, order};
@@ -204,7 +219,7 @@ private:
   const Schedule &schedule;
   std::vector<unsigned> firstQueues;
   HappensBefore past;
-  std::vector<Occupancy> arenas;
+  std::vector<Occupancy> arenas, hostArenas;
   /// By value, the instructions of this phase that use it, in order.
   std::vector<std::vector<TimelinePoint>> usesSoFar;
   /// By value, the instruction of this phase that wrote it.

@@ -15,7 +15,8 @@ namespace cleave::schedule {
 enum class QueueKind : unsigned { Compute, Send, Receive, Collective };
 
 /// A queue of a device. There is a send queue for each device that something is sent to, and a receive queue for each
-/// that something comes from, `peer`; the others have none.
+/// that something comes from, `peer`, which is the device itself where the host's memory is meant; the others have
+/// none.
 struct Queue {
   QueueKind kind = QueueKind::Compute;
   unsigned peer = 0;
@@ -48,11 +49,14 @@ struct DeviceSchedule {
   uint64_t arenaBytes = 0;
   /// The largest sum of aligned sizes that are live at once.
   uint64_t liveBytes = 0;
+  /// Of the host's memory.
+  uint64_t hostBytes = 0;
 };
 
 struct Schedule {
   std::vector<DeviceSchedule> devices;
-  /// By value, in the arena of its device; nothing for a value that no instruction writes.
+  /// By value, in the arena of its device or in its part of the host's memory; nothing for a value that no instruction
+  /// writes.
   std::vector<std::optional<uint64_t>> offsets;
 };
 

@@ -146,7 +146,7 @@ def TrainingStepPass : Pass<"train-build-step", "::mlir::ModuleOp"> {
     Option<"microbatches", "microbatches", "unsigned", "1", "into how many parts the step divides its batch">,
     Option<"schedule", "schedule", "std::string", [{"1f1b"}],
            "a name of the table of schedules (passes/pipeline/Schedule.cpp)">,
-    Option<"recompute", "recompute", "std::string", [{"none"}], "none, selective, full">,
+    Option<"recompute", "recompute", "std::string", [{"none"}], "none, selective, full, offload">,
     Option<"zero", "zero", "unsigned", "0", "what replicas share: 1 optimizer state, 2 gradients, 3 parameters, too">,
     Option<"learningRate", "learning-rate", "double", "0.1", "of plain gradient descent">
   ];

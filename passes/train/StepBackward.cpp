@@ -42,6 +42,10 @@ LogicalResult StepWriter::recompute(Batch &batch, unsigned number, unsigned stag
         used[op] = microbatch.values.lookup(op->getResult(0)).getDefiningOp();
     return success();
   }
+  if (kept == KeptActivations::InHost) {
+    recomputeScores(microbatch, segment);
+    return success();
+  }
   IRMapping values = microbatch.values;
   llvm::DenseSet<Value> seen;
   for (Operation *op : segment.operators) {
@@ -72,7 +76,9 @@ LogicalResult StepWriter::recompute(Batch &batch, unsigned number, unsigned stag
   return success();
 }
 
-bool StepWriter::isKept(Operation *op, KeptActivations kept) {
+bool StepWriter::isKept(Operation *op, KeptActivations kept) const {
+  if (kept == KeptActivations::InHost)
+    return op->getNumResults() != 0 && !scores.contains(op);
   auto cost = dyn_cast<CostInterface>(op);
   return kept == KeptActivations::Products && cost && cost.getCost().costClass == CostClass::Contraction;
 }
@@ -100,7 +106,8 @@ LogicalResult StepWriter::useFirst(Batch &batch, unsigned number, Operation *op)
       first = readResult(result, number);
     if (failed(first))
       return failure();
-    copy.replaceAllUsesWith(*first);
+    if (*first != copy)
+      copy.replaceAllUsesWith(*first);
   }
   return success();
 }
@@ -137,6 +144,8 @@ LogicalResult StepWriter::writeBackward(Batch &batch, unsigned number, unsigned 
   for (const auto &[of, terms] : std::exchange(apart, {}))
     if (failed(joinCotangents(microbatch, of, terms)))
       return failure();
+  if (failed(fetchActivations(microbatch, stage)))
+    return failure();
   return gatherFor(taskOperators, stage);
 }
 

@@ -24,6 +24,7 @@ FailureOr<dfg::GraphOp> StepWriter::write() {
   if (failed(check()) || failed(createGraph()))
     return failure();
   findActive();
+  findScores();
   for (Batch &batch : batches)
     batch.microbatches.resize(options.microbatches);
   std::vector<StageTask> tasks = orderTasks(stages, options.schedule, options.microbatches);

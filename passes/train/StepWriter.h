@@ -2,8 +2,8 @@
 //
 // Writes a training step task by task. Private to the stage: StepWriter.cpp has the frame and forward tasks,
 // StepShares.cpp what each microbatch's loss counts for, StepBackward.cpp backward tasks, StepGathers.cpp parameters
-// that are there in parts, StepCarry.cpp what is in a pipeline between two steps, StepUpdate.cpp the optimizer and
-// outputs.
+// that are there in parts, StepOffload.cpp activations in the host's memory, StepCarry.cpp what is in a pipeline
+// between two steps, StepUpdate.cpp the optimizer and outputs.
 
 #ifndef CLEAVE_PASSES_TRAIN_STEPWRITER_H
 #define CLEAVE_PASSES_TRAIN_STEPWRITER_H
@@ -214,7 +214,23 @@ private:
   KeptActivations keptOf(unsigned stage, const Segment &segment) const;
   bool computesAgain(unsigned stage) const;
 
-  static bool isKept(mlir::Operation *op, KeptActivations kept);
+  bool isKept(mlir::Operation *op, KeptActivations kept) const;
+
+  //===-- activations in the host's memory (StepOffload.cpp) --------------------------------------------------===//
+
+  /// Finds what is between the products of attention in the forward graph: its scores and weights.
+  void findScores();
+
+  /// As recompute(), of a segment whose activations are kept in the host's memory: scores of attention are computed
+  /// again, of operators that read them there is a copy on what is computed again.
+  void recomputeScores(Microbatch &microbatch, const Segment &segment);
+
+  /// Lets the backward task's operators use, of what operators of such segments made, what is fetched from the host's
+  /// memory.
+  mlir::LogicalResult fetchActivations(Microbatch &microbatch, unsigned stage);
+
+  /// What is fetched of a result of the step, for an operator that stands before the others that read it.
+  llvm::FailureOr<mlir::Value> fetch(mlir::OpResult kept, mlir::Operation *user);
 
   /// What is kept is seen through a barrier, so that it is not joined with the first computation.
   mlir::LogicalResult seeAgain(mlir::OpOperand &operand, mlir::Value kept, mlir::IRMapping &values);
@@ -341,6 +357,12 @@ private:
   llvm::DenseMap<mlir::Attribute, mlir::Operation *> writers;
   /// By operator of the forward graph: the one from which the backward task at hand computes its gradient.
   llvm::DenseMap<mlir::Operation *, mlir::Operation *> used;
+  /// Operators of the forward graph between the products of attention.
+  llvm::DenseSet<mlir::Operation *> scores;
+  /// Of the backward task at hand: the operators of the step whose results are kept in the host's memory, and what is
+  /// fetched of these.
+  llvm::DenseSet<mlir::Operation *> makers;
+  llvm::DenseMap<mlir::Value, mlir::Value> fetched;
   /// By value of the forward graph: terms of its cotangent that the backward task at hand has not added yet.
   llvm::MapVector<mlir::Value, llvm::SmallVector<mlir::Value>> apart;
   /// What the backward task at hand made.

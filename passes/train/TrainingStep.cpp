@@ -17,6 +17,7 @@ std::optional<KeptActivations> findKept(StringRef name) {
       .Case("none", KeptActivations::All)
       .Case("selective", KeptActivations::Products)
       .Case("full", KeptActivations::StageInputs)
+      .Case("offload", KeptActivations::InHost)
       .Default(std::nullopt);
 }
 

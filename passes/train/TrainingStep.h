@@ -25,14 +25,16 @@
 
 namespace cleave {
 
-/// What is computed again in the backward pass instead of being kept.
+/// What is computed again in the backward pass instead of being kept, or kept elsewhere.
 enum class KeptActivations {
   All,         ///< Nothing is computed again.
   Products,    ///< Results of contractions and what enters a stage are kept.
   StageInputs, ///< What enters a stage is kept.
+  InHost,      ///< All are kept in the host's memory, but what enters a stage, and scores of attention, which are
+               ///< computed again.
 };
 
-/// "none", "selective", "full", as `--recompute` calls them.
+/// "none", "selective", "full", "offload", as `--recompute` calls them.
 std::optional<KeptActivations> findKept(llvm::StringRef name);
 
 /// What the stages on a mesh do.

@@ -455,7 +455,7 @@ def training_flags(choose, devices, loss):
         ["--strategy", "data", "--microbatches", microbatches, "--zero", str(choose.randrange(4))],
         ["--strategy", "tensor", "--microbatches", microbatches],
         ["--strategy", "pipeline", "--degrees", f"pipeline={devices}", "--microbatches", microbatches, "--schedule",
-         choose.choice(["gpipe", "1f1b", "zb-h1"]), "--recompute", choose.choice(["none", "selective", "full"])],
+         choose.choice(["gpipe", "1f1b", "zb-h1"]), "--recompute", choose.choice(["none", "selective", "full", "offload"])],
         ["--strategy", "auto", *random_flags(choose, devices)]])
     optimizer = choose.choice(["sgd", "momentum", "nesterov", "rmsprop", "adam", "adamw"])
     return ["--train", "--loss", loss, "--optimizer", optimizer, "--dtype", choose.choice(["f32", "f32", "f32", "bf16"]),
@@ -498,7 +498,7 @@ def numeric_schedules(folder):
         model, machine = zoo(folder, name, *sizes), cores_file(folder, stages * data, 1, 0, "cpu")
         flags = ["--strategy", "auto", "--train", "--loss", loss, "--optimizer", choose.choice(["sgd", "adam"]), "--batch",
                  str(2 * data * microbatches), "--microbatches", str(microbatches), "--schedule", schedule, "--degrees",
-                 f"data={data},pipeline={stages}", "--recompute", choose.choice(["none", "selective", "full"])]
+                 f"data={data},pipeline={stages}", "--recompute", choose.choice(["none", "selective", "full", "offload"])]
         report = plan(model, machine, *flags, expect=(DONE, INFEASIBLE))
         if not report:
             continue

@@ -216,7 +216,7 @@ def compare_masks(folder):
     # Masks that are computed again, and those of later microbatches, are those of the first forward pass.
     parts = ["--seed", "1", "--microbatches", "3", "--recompute"]
     for name, flags in PLANS.items():
-        for kept in ("none", "selective", "full"):
+        for kept in ("none", "selective", "full", "offload"):
             runs[f"{name}, 3 microbatches, recompute {kept}"] = cleave_steps(folder, path, [*flags, *parts, kept])
     runs["another seed"] = cleave_steps(folder, path, [*PLANS["one device"], "--seed", "2"])
     runs["without dropout"] = cleave_steps(folder, path, [*PLANS["one device"], "--no-dropout"])

@@ -46,6 +46,43 @@ TEST_P(ConformanceTest, RunsAStepForItsCaller) {
   }
 }
 
+// What goes to the host's memory comes back, although others have had its bytes of the arena in between: of x, kept are
+// 2 x; 4 x and 8 x take turns with it; y = 2 x + 8 x. Step by step, and with several in flight.
+TEST_P(ConformanceTest, KeepsBuffersInTheHostsMemory) {
+  PlanBuilder b(GetParam().driver);
+  constexpr int64_t length = 1024;
+  uint32_t device = b.device("a"), in = b.input("x", length), out = b.output("y", length);
+  uint32_t twice = b.kernel("twice", 1, length), add = b.kernel("add", 2, length);
+  uint32_t x = b.buffer(device, "x", length), u = b.buffer(device, "2x", length), v = b.buffer(device, "4x", length),
+           w = b.bufferAt(device, "8x", length, 4096), back = b.bufferAt(device, "back", length, 0),
+           y = b.bufferAt(device, "y", length, 2 * 4096), kept = b.hostBuffer(device, "2x", length);
+  Point doubled = b.call(device, "u", twice, {x, u}, {b.loadInput(device, in, x)});
+  Point stored = b.offload(device, "u", u, kept, {doubled});
+  b.call(device, "v", twice, {u, v});
+  Point eightfold = b.call(device, "w", twice, {v, w}, {stored});
+  Point fetched = b.fetch(device, "u", kept, back, {stored, eightfold});
+  b.storeOutput(device, out, y, {b.call(device, "y", add, {back, w, y}, {fetched})});
+  create(b);
+  std::vector<std::vector<HostTensor>> outputs(3);
+  for (bool inFlight : {false, true}) {
+    std::vector<Ticket> tickets;
+    for (size_t step = 0; step != outputs.size(); ++step) {
+      tickets.push_back(submit(static_cast<float>(step + 1), outputs[step]));
+      if (!inFlight) {
+        ASSERT_TRUE(executor->wait(tickets.back()));
+      }
+    }
+    for (size_t step = 0; step != outputs.size(); ++step) {
+      if (inFlight) {
+        ASSERT_TRUE(executor->wait(tickets[step]));
+      }
+      if (GetParam().computes) {
+        EXPECT_EQ(valuesOf(outputs[step][0]), std::vector<float>(length, 10 * static_cast<float>(step + 1)));
+      }
+    }
+  }
+}
+
 // The static memory plan is what is allocated. The buffers end at 80 and 144 bytes; arenas are multiples of 64.
 TEST_P(ConformanceTest, AllocatesExactlyThePlan) {
   create(pipeline());

@@ -218,6 +218,15 @@ uint32_t PlanBuilder::bufferAt(uint32_t device, const std::string &name, int64_t
   return static_cast<uint32_t>(program.buffers.size() - 1);
 }
 
+uint32_t PlanBuilder::hostBuffer(uint32_t device, const std::string &name, int64_t length) {
+  fb::ProgramT &program = this->program(device);
+  uint64_t arena = program.arena_bytes;
+  uint32_t index = bufferAt(device, name, length, hostOffset + program.host_bytes);
+  program.host_bytes = program.arena_bytes - hostOffset;
+  program.arena_bytes = arena;
+  return index;
+}
+
 PlanBuilder &PlanBuilder::into(Phase phase) {
   this->phase = phase;
   return *this;
@@ -237,6 +246,23 @@ Point PlanBuilder::copy(uint32_t device, const std::string &node, uint32_t sourc
   copy.source = source;
   copy.target = target;
   return add(device, node, ComputeQueue, copy, std::move(waits));
+}
+
+template <typename T> static T copyOf(uint32_t source, uint32_t target) {
+  T copy;
+  copy.source = source;
+  copy.target = target;
+  return copy;
+}
+
+Point PlanBuilder::offload(uint32_t device, const std::string &node, uint32_t source, uint32_t target,
+                           std::vector<Point> waits) {
+  return add(device, node, SendQueue, copyOf<fb::OffloadT>(source, target), std::move(waits));
+}
+
+Point PlanBuilder::fetch(uint32_t device, const std::string &node, uint32_t source, uint32_t target,
+                         std::vector<Point> waits) {
+  return add(device, node, ReceiveQueue, copyOf<fb::FetchT>(source, target), std::move(waits));
 }
 
 template <typename T> static T transfer(uint32_t buffer, uint32_t peer, uint32_t channel) {

@@ -50,11 +50,19 @@ public:
   /// A buffer in the bytes of another, or of nobody's, at `offset`.
   uint32_t bufferAt(uint32_t device, const std::string &name, int64_t length, uint64_t offset, int32_t viewOf = -1);
 
+  /// A buffer after the last one of the program's part of the host's memory, which grows.
+  uint32_t hostBuffer(uint32_t device, const std::string &name, int64_t length);
+
   /// Instructions go to `prepare` from here on, or to the body.
   PlanBuilder &into(Phase phase);
   Point call(uint32_t device, const std::string &node, uint32_t kernel, std::vector<uint32_t> arguments,
              std::vector<Point> waits = {});
   Point copy(uint32_t device, const std::string &node, uint32_t source, uint32_t target, std::vector<Point> waits = {});
+  /// To the host's memory, on the send queue, and from it, on the receive queue.
+  Point offload(uint32_t device, const std::string &node, uint32_t source, uint32_t target,
+                std::vector<Point> waits = {});
+  Point fetch(uint32_t device, const std::string &node, uint32_t source, uint32_t target,
+              std::vector<Point> waits = {});
   Point send(uint32_t device, const std::string &node, uint32_t buffer, uint32_t peer, uint32_t channel,
              std::vector<Point> waits = {});
   Point receive(uint32_t device, const std::string &node, uint32_t buffer, uint32_t peer, uint32_t channel,

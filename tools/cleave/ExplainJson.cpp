@@ -108,6 +108,7 @@ static void writeMemory(JsonStream &json, const runtime::MemoryUse &memory) {
   json.attribute("optimizer", memory.optimizer);
   json.attribute("activations", memory.activations);
   json.attribute("transient", memory.transient);
+  json.attribute("host", memory.host);
   json.attribute("total", memory.total());
 }
 

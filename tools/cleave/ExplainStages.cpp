@@ -138,6 +138,9 @@ static void printMemory(raw_ostream &out, const PlanSummary &summary, Detail det
     columns.push_back({title.str(), Align::Right});
   if (prediction.memoryLimit > 0)
     columns.push_back({"of limit", Align::Right});
+  bool usesHost = llvm::any_of(prediction.stages, [](const PlanStage &stage) { return stage.memory.host > 0; });
+  if (usesHost)
+    columns.push_back({"in the host", Align::Right});
   printStageTable(out, summary, detail, columns, /*withDevices=*/false, [&](uint32_t index) {
     const MemoryUse &memory = prediction.stages[index].memory;
     std::vector<std::string> cells;
@@ -146,6 +149,8 @@ static void printMemory(raw_ostream &out, const PlanSummary &summary, Detail det
       cells.push_back(bytes == 0 ? "-" : bytesText(bytes));
     if (prediction.memoryLimit > 0)
       cells.push_back(percentText(memory.total(), prediction.memoryLimit));
+    if (usesHost)
+      cells.push_back(memory.host == 0 ? "-" : bytesText(memory.host));
     return cells;
   });
 }

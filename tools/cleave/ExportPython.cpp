@@ -223,8 +223,8 @@ private:
     for (auto [op, stage] : exported.splitPoints())
       points.emplace_back(exported.entry.operators[op].name, std::to_string(stage));
     table("SPLIT_POINTS", points);
-    out << "# What is computed again in the backward pass (none, selective, full), and what replicas share (ZeRO), by "
-           "stage;\n# empty where the planner did not choose it.\n";
+    out << "# What is computed again in the backward pass (none, selective, full; offload: all is kept in the host's "
+           "memory),\n# and what replicas share (ZeRO), by stage; empty where the planner did not choose it.\n";
     planned("RECOMPUTE", [](const PlanStage &stage) { return literal(stage.recompute); });
     planned("ZERO", [](const PlanStage &stage) { return std::to_string(stage.zero); });
   }

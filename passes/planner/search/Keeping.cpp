@@ -9,11 +9,19 @@
 
 namespace cleave::search {
 
-static constexpr std::pair<Recompute, llvm::StringLiteral> recomputeNames[] = {
-    {Recompute::None, "none"}, {Recompute::Selective, "selective"}, {Recompute::Full, "full"}};
+static constexpr std::pair<Recompute, llvm::StringLiteral> recomputeNames[] = {{Recompute::None, "none"},
+                                                                               {Recompute::Selective, "selective"},
+                                                                               {Recompute::Full, "full"},
+                                                                               {Recompute::Offload, "offload"}};
 
 llvm::StringRef recomputeName(Recompute recompute) {
   return llvm::find_if(recomputeNames, [&](auto &entry) { return entry.first == recompute; })->second;
+}
+
+llvm::ArrayRef<Recompute> waysToKeep(bool offloads) {
+  static constexpr Recompute ways[] = {Recompute::None, Recompute::Offload, Recompute::Selective, Recompute::Full},
+                             onDevice[] = {Recompute::None, Recompute::Selective, Recompute::Full};
+  return offloads ? llvm::ArrayRef(ways) : llvm::ArrayRef(onDevice);
 }
 
 std::optional<Recompute> findRecompute(llvm::StringRef name) {

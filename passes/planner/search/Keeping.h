@@ -18,10 +18,14 @@ namespace cleave::search {
 enum class Recompute {
   None,      ///< All are kept.
   Selective, ///< Results of contractions are kept, the rest is computed again.
-  Full       ///< What crosses between layers is kept.
+  Full,      ///< What crosses between layers is kept.
+  Offload    ///< All are kept in the host's memory.
 };
-inline constexpr Recompute everyRecompute[] = {Recompute::None, Recompute::Selective, Recompute::Full};
-/// "none", "selective", "full".
+inline constexpr Recompute everyRecompute[] = {Recompute::None, Recompute::Selective, Recompute::Full,
+                                               Recompute::Offload};
+/// Those from which a stage may choose, with or without the host's memory: what keeps all first.
+llvm::ArrayRef<Recompute> waysToKeep(bool offloads);
+/// "none", "selective", "full", "offload".
 llvm::StringRef recomputeName(Recompute recompute);
 std::optional<Recompute> findRecompute(llvm::StringRef name);
 /// Of the segments of a stage in their order: "full" where all do the same, else "11 full, 17 none", a part for each

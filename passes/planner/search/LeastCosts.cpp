@@ -61,7 +61,7 @@ Weights LeastCosts::weightsOf(Recompute recompute, unsigned price) const {
 /// The seconds by themselves are in the first bundle, for all ways to keep activations: most stages are too slow.
 void LeastCosts::makeBundles() {
   FixedKeeping keeping = *searcher.weightsAt(0).relaxed;
-  for (Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full})
+  for (Recompute recompute : waysToKeep(searcher.mayOffload()))
     if (!keeping.recompute || *keeping.recompute == recompute)
       modes.push_back(recompute);
   numPrices = Bytes + (byteUnit > 0 ? 2 * std::size(pricesOfBytes) : 0);
@@ -196,8 +196,8 @@ void LeastCosts::addPart(unsigned first, unsigned last, unsigned setting, double
   for (unsigned mode = 0; mode != modes.size(); ++mode) {
     bool alwaysFits = addPart(first, last, setting, memory, mode, ranges);
     // What asks for no memory holds for stages that compute more again as well: they take longer. But gradients of
-    // weights wait only where nothing is computed again.
-    if (alwaysFits && modes[mode] != Recompute::None)
+    // weights wait only where nothing is computed again, and what is kept in the host's memory comes back without.
+    if (alwaysFits && modes[mode] != Recompute::None && modes[mode] != Recompute::Offload)
       break;
   }
 }

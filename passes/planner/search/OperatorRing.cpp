@@ -80,7 +80,7 @@ void OperatorWork::addInRing(unsigned index, const Factors &factors, const Opera
   const AttentionRow &row = graph.attentions[op.scores->attention];
   OperatorStates gathered = withGathered(state);
   Sums own;
-  add(index, factors, gathered, own);
+  addAlone(index, factors, gathered, own);
   own.transient = 0;
   if (index != row.result())
     own.saved = 0;

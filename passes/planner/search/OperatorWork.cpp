@@ -26,6 +26,16 @@ double OperatorWork::partOf(const Operator &op, const Factors &factors) const {
 }
 
 void OperatorWork::add(unsigned index, const Factors &factors, const OperatorStates &state, Sums &sums) const {
+  double forward = sums.forward - sums.forwardExchange, saved = sums.saved;
+  addAlone(index, factors, state, sums);
+  const Operator &op = graph.operators[index];
+  if (!options.training || !op.scores || !op.scores->isResult)
+    return;
+  sums.scores += std::max(0.0, sums.forward - sums.forwardExchange - forward);
+  sums.savedScores += sums.saved - saved;
+}
+
+void OperatorWork::addAlone(unsigned index, const Factors &factors, const OperatorStates &state, Sums &sums) const {
   const Operator &op = graph.operators[index];
   if (op.scores && llvm::any_of(scoresState(op, state), AxisState::isByChunks)) {
     addInRing(index, factors, state, sums);

@@ -18,6 +18,7 @@ void Sums::add(const Sums &other) {
   backwardHost += other.backwardHost;
   unrepeated += other.unrepeated;
   contractions += other.contractions;
+  scores += other.scores;
   update += other.update;
   reduction += other.reduction;
   gathering += other.gathering;
@@ -29,6 +30,7 @@ void Sums::add(const Sums &other) {
   optimizerShared += other.optimizerShared;
   saved += other.saved;
   savedProducts += other.savedProducts;
+  savedScores += other.savedScores;
   transient = std::max(transient, other.transient);
 }
 

@@ -68,6 +68,8 @@ struct PieceOptions {
   /// What a second of communication costs that computation hides.
   double hidden = 0;
   Keys keys = Keys::Auto;
+  /// Seconds in which a device moves a byte to the host's memory, or back; 0: activations are not kept there.
+  double offload = 0;
   /// By axis; missing ones are AxisRole::Any.
   llvm::SmallVector<AxisRole, 3> roles;
   /// By operator of the graph: whether it is on this grid. Null: all are.
@@ -82,6 +84,7 @@ struct Sums {
   double forwardHost = 0, backwardHost = 0;         ///< Seconds of the host, which a pass takes at least.
   double unrepeated = 0;                            ///< Of `forward`, what no backward pass computes again.
   double contractions = 0;                          ///< Of `forward`, what selective recomputation does not repeat.
+  double scores = 0;                                ///< Of `forward`, what is between the products of attention.
   double reduction = 0;                             ///< Seconds a step: joining gradients of parameters.
   double update = 0;                                ///< Seconds a step: the optimizer.
   double gathering = 0; ///< Seconds a microbatch if parameters are sharded (ZeRO 3), one way.
@@ -90,6 +93,7 @@ struct Sums {
   double parametersShared = 0, gradientsShared = 0, optimizerShared = 0;
   double saved = 0;         ///< Activations of a microbatch that the backward pass reads.
   double savedProducts = 0; ///< Of these, the results of contractions.
+  double savedScores = 0;   ///< Of these, what is between the products of attention.
   double transient = 0;     ///< The largest operator's operands and results; the greater of two when added.
 
   void add(const Sums &other);

@@ -48,7 +48,7 @@ PieceTable::Solved &PieceTable::solve(const Weights &weights) {
 void PieceTable::solveWays(Solved &made) {
   made.leastOfWays.assign(static_cast<size_t>(entries) * exits, solver::forbidden);
   made.bestWays.assign(made.leastOfWays.size(), Recompute::None);
-  for (Recompute way : everyRecompute) {
+  for (Recompute way : waysToKeep(piece->getOptions().offload > 0)) {
     Weights weights = made.weights;
     weights.byPiece = false;
     weights.relaxed->recompute = way;
@@ -125,6 +125,9 @@ double PieceTable::cheapestKeeping(const Sums &sums, double checkpoint, const We
                                             std::max(0.0, repeated - sums.contractions));
   if (mayBe(weights.relaxed->recompute, Recompute::Full))
     activations = std::min(activations, priceOfSaved * checkpoint + std::max(0.0, repeated - sums.unrepeated));
+  // What the way to the host's memory takes depends on all that moves.
+  if (options.offload > 0 && mayBe(weights.relaxed->recompute, Recompute::Offload))
+    activations = std::min(activations, sums.scores);
   for (unsigned zero = 0; zero <= 3; ++zero)
     if (mayBe(weights.relaxed->zero, zero))
       state = std::min(state, price * sums.stateBytes(zero) + sharingSeconds(sums, zero) -

@@ -20,6 +20,8 @@ double keptBytes(const IntervalSums &sums, Recompute recompute, bool checkpoints
     return sums.savedProducts + begun;
   case Recompute::Full:
     return begun;
+  case Recompute::Offload:
+    return 0;
   }
   return sums.saved;
 }
@@ -29,6 +31,14 @@ Recomputation recomputationOf(const IntervalSums &sums, Recompute recompute) {
   again.bytes = keptBytes(sums, recompute);
   if (recompute == Recompute::None)
     return again;
+  if (recompute == Recompute::Offload) {
+    // Scores of attention are computed again. While the gradients of a piece are computed, the activations of the one
+    // before come back.
+    again.seconds = sums.scores;
+    again.offloaded = sums.saved - sums.savedScores;
+    again.transient = std::min(sums.saved, 2 * sums.largestPiece);
+    return again;
+  }
   bool isFull = recompute == Recompute::Full;
   again.host = sums.forwardHost;
   again.seconds =
@@ -37,8 +47,17 @@ Recomputation recomputationOf(const IntervalSums &sums, Recompute recompute) {
   return again;
 }
 
+OffloadDelay offloadDelay(double moving, double forward, double backward) {
+  return {std::max(0.0, moving - forward), std::max(0.0, moving - backward)};
+}
+
+/// Whether a piece's results are on the device for the next one's gradients.
+static bool keepsResults(Recompute recompute) {
+  return recompute == Recompute::None || recompute == Recompute::Offload;
+}
+
 double bytesBehind(const IntervalSums &piece, Recompute own, Recompute before) {
-  return own == Recompute::None && before != Recompute::None ? piece.checkpoints : 0;
+  return keepsResults(own) && !keepsResults(before) ? piece.checkpoints : 0;
 }
 
 Recomputation recomputationOf(llvm::ArrayRef<IntervalSums> pieces, llvm::ArrayRef<Recompute> byPiece) {
@@ -50,6 +69,7 @@ Recomputation recomputationOf(llvm::ArrayRef<IntervalSums> pieces, llvm::ArrayRe
     total.host += again.host;
     total.bytes += again.bytes + bytesBehind(piece, own, before);
     total.transient = std::max(total.transient, again.transient);
+    total.offloaded += again.offloaded;
     before = own;
   }
   return total;
@@ -68,14 +88,18 @@ constexpr size_t numWays = std::size(everyRecompute);
 /// Ways of pieces that keep at most `capacity` bytes, where transients are allowed up to a size.
 class Knapsack {
 public:
-  Knapsack(llvm::ArrayRef<IntervalSums> pieces, double capacity, double transient) : capacity(std::floor(capacity)) {
+  /// `offload`: what a byte in the host's memory counts; negative: none is there.
+  Knapsack(llvm::ArrayRef<IntervalSums> pieces, double capacity, double transient, double offload = -1)
+      : capacity(std::floor(capacity)), choices(waysToKeep(offload >= 0)) {
     for (const IntervalSums &sums : pieces) {
       Piece &piece = this->pieces.emplace_back();
       piece.entry = std::ceil(bytesBehind(sums, Recompute::None, Recompute::Full));
-      for (Recompute recompute : everyRecompute) {
+      piece.ways.fill({0, infinity});
+      for (Recompute recompute : choices) {
         Recomputation again = recomputationOf(sums, recompute);
         bool mayBe = again.transient <= transient;
-        piece.ways[index(recompute)] = {std::ceil(again.bytes), mayBe ? again.seconds : infinity};
+        piece.ways[index(recompute)] = {std::ceil(again.bytes),
+                                        mayBe ? again.seconds + std::max(0.0, offload) * again.offloaded : infinity};
       }
     }
     findPrice();
@@ -121,17 +145,17 @@ private:
   static size_t index(Recompute recompute) { return static_cast<size_t>(recompute); }
 
   static double extra(const Piece &piece, Recompute own, Recompute before) {
-    return own == Recompute::None && before != Recompute::None ? piece.entry : 0;
+    return keepsResults(own) && !keepsResults(before) ? piece.entry : 0;
   }
 
   /// The way of a piece that is best at a price of a byte; of equal ones the one with the fewest bytes.
-  static Recompute cheapest(const Piece &piece, double price) {
+  Recompute cheapest(const Piece &piece, double price) const {
     auto rankOf = [&](Recompute recompute) {
       const Way &way = piece.ways[index(recompute)];
       return std::pair(way.seconds + price * way.bytes, way.bytes);
     };
     Recompute best = Recompute::None;
-    for (Recompute recompute : everyRecompute)
+    for (Recompute recompute : choices)
       if (rankOf(recompute) < rankOf(best))
         best = recompute;
     return best;
@@ -209,7 +233,7 @@ private:
     if (bytesOf(ways) > capacity)
       return {};
     for (size_t number = pieces.size(); number-- > 0;)
-      for (Recompute other : everyRecompute) {
+      for (Recompute other : choices) {
         Recompute own = ways[number];
         if (pieces[number].ways[index(other)].seconds >= pieces[number].ways[index(own)].seconds)
           continue;
@@ -225,7 +249,7 @@ private:
     const Piece &piece = pieces[number];
     std::vector<Pair> all;
     for (auto [before, pair] : llvm::enumerate(pairs))
-      for (Recompute own : everyRecompute) {
+      for (Recompute own : choices) {
         const Way &way = piece.ways[index(own)];
         Pair made = {pair.bytes + way.bytes + extra(piece, own, pair.last), pair.seconds + way.seconds,
                      static_cast<unsigned>(before), own};
@@ -244,7 +268,7 @@ private:
     std::vector<Pair> left;
     double keeping = infinity, any = infinity;
     for (const Pair &pair : sorted) {
-      bool keeps = pair.last == Recompute::None;
+      bool keeps = keepsResults(pair.last);
       if (pair.seconds >= (keeps ? keeping : any) * slack)
         continue;
       any = std::min(any, pair.seconds);
@@ -262,7 +286,7 @@ private:
     double width = std::max(capacity, 1.0) / mostPairs;
     std::map<std::pair<double, bool>, Pair> fastest;
     for (const Pair &pair : pairs) {
-      auto [known, isNew] = fastest.try_emplace({std::floor(pair.bytes / width), pair.last == Recompute::None}, pair);
+      auto [known, isNew] = fastest.try_emplace({std::floor(pair.bytes / width), keepsResults(pair.last)}, pair);
       if (pair.seconds < known->second.seconds)
         known->second = pair;
     }
@@ -285,6 +309,7 @@ private:
   static constexpr double slack = 1 - 1e-12;
 
   double capacity;
+  llvm::ArrayRef<Recompute> choices;
   std::vector<Piece> pieces;
   double price = 0, bound = 0;
   /// By piece: the least seconds and priced bytes, and the fewest bytes, from it to the last one.
@@ -293,27 +318,51 @@ private:
 
 } // namespace
 
-double leastRecomputeSeconds(llvm::ArrayRef<IntervalSums> pieces, double memory, double inFlight) {
+double leastRecomputeSeconds(llvm::ArrayRef<IntervalSums> pieces, double memory, double inFlight, double offload) {
   // Bytes that are rounded up may be one too many for each piece.
-  return Knapsack(pieces, memory / inFlight + static_cast<double>(pieces.size()), /*transient=*/infinity)
+  return Knapsack(pieces, memory / inFlight + static_cast<double>(pieces.size()), /*transient=*/infinity,
+                  offload > 0 ? 0 : -1)
       .leastSeconds();
 }
 
+/// The seconds that ways of pieces add to a microbatch.
+static double secondsOf(llvm::ArrayRef<IntervalSums> pieces, llvm::ArrayRef<Recompute> byPiece, double offload) {
+  Recomputation again = recomputationOf(pieces, byPiece);
+  double forward = 0, backward = again.seconds;
+  for (const IntervalSums &piece : pieces) {
+    forward += piece.forward;
+    backward += piece.backward;
+  }
+  return again.seconds + offloadDelay(again.offloaded * offload, forward, backward).seconds();
+}
+
 std::vector<Recompute> recomputeToFit(llvm::ArrayRef<IntervalSums> pieces, double memory, double inFlight,
-                                      double mostSeconds) {
+                                      double mostSeconds, double offload) {
+  // Of a second of the way: nothing where all of it hides, at most both passes.
+  static constexpr double prices[] = {0, 0.125, 0.25, 0.5, 1, 2};
   std::set<double> transients = {0};
   for (const IntervalSums &piece : pieces)
-    for (Recompute recompute : everyRecompute)
+    for (Recompute recompute : waysToKeep(offload > 0))
       transients.insert(recomputationOf(piece, recompute).transient);
   std::vector<Recompute> best;
+  auto tryAt = [&](double transient, double ofOffload) {
+    Knapsack knapsack(pieces, (memory - transient) / inFlight, transient, ofOffload);
+    std::vector<Recompute> found = knapsack.solve(mostSeconds);
+    if (found.empty())
+      return;
+    double seconds = secondsOf(pieces, found, offload);
+    if (seconds >= mostSeconds)
+      return;
+    mostSeconds = seconds;
+    best = std::move(found);
+  };
   for (double transient : transients) {
     if (transient > memory)
       break;
-    std::vector<Recompute> found = Knapsack(pieces, (memory - transient) / inFlight, transient).solve(mostSeconds);
-    if (found.empty())
-      continue;
-    mostSeconds = std::min(mostSeconds, recomputationOf(pieces, found).seconds);
-    best = std::move(found);
+    tryAt(transient, -1);
+    for (double price : prices)
+      if (offload > 0)
+        tryAt(transient, price * offload);
   }
   return best;
 }

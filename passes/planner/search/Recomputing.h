@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What a stage computes again so that it fits into memory, segment by segment. Each segment (a piece of the search)
-// keeps its activations, or all but the results of contractions are computed again, or everything is: a multiple-choice
-// knapsack of seconds under a limit of bytes.
+// keeps its activations, or all but the results of contractions are computed again, or everything is, or they are moved
+// to the host's memory: a multiple-choice knapsack of seconds under a limit of bytes.
 //
 //   memory   │none none none│none none none│   all are kept
 //   ─────────┼──────────────┼──────────────┤
@@ -28,7 +28,17 @@ struct Recomputation {
   double host = 0;      ///< Seconds of the host.
   double bytes = 0;     ///< That a microbatch keeps.
   double transient = 0; ///< Bytes beside the largest operator's, while a microbatch is worked on.
+  double offloaded = 0; ///< Bytes that a microbatch keeps in the host's memory.
 };
+
+/// What the way to the host's memory adds to a microbatch: where bytes take longer, each way, than the pass beside
+/// which they move.
+struct OffloadDelay {
+  double forward = 0, backward = 0;
+  double seconds() const { return forward + backward; }
+};
+/// `moving`: seconds of the bytes one way; the others are what the passes take without.
+OffloadDelay offloadDelay(double moving, double forward, double backward);
 
 /// Bytes of activations that a microbatch keeps for its backward pass; `checkpoints`: with what is kept to compute
 /// others again.
@@ -47,8 +57,10 @@ Recomputation recomputationOf(const IntervalSums &sums, llvm::ArrayRef<IntervalS
                               llvm::ArrayRef<Recompute> byPiece);
 
 /// No ways of pieces within `memory` (as for recomputeToFit) take fewer seconds a microbatch: the linear relaxation of
-/// the knapsack, without transients. Infinity where nothing fits.
-double leastRecomputeSeconds(llvm::ArrayRef<IntervalSums> pieces, double memory, double inFlight = 1);
+/// the knapsack, without transients. Infinity where nothing fits. `offload` as for recomputeToFit: what moves to the
+/// host's memory counts as free.
+double leastRecomputeSeconds(llvm::ArrayRef<IntervalSums> pieces, double memory, double inFlight = 1,
+                             double offload = 0);
 
 /// The ways of pieces in a row that take the least seconds while `inFlight` times the bytes that are kept, and what is
 /// there beside, are at most `memory` bytes. Empty where nothing fits that takes less than `mostSeconds`.
@@ -59,8 +71,12 @@ double leastRecomputeSeconds(llvm::ArrayRef<IntervalSums> pieces, double memory,
 /// 2004, chapter 11). Exact for bytes that are whole numbers (others count as the next one), unless more than 1,024
 /// pairs are left behind a piece. Then one is kept for each 1,024th of the memory: n pieces take no more seconds than
 /// the best ways in n / 1,024 of the memory less.
+///
+/// `offload`: seconds of a byte's way to the host's memory; 0: nothing moves there. What moves hides beside
+/// computation, so that only all of it together has a delay (offloadDelay), which is no sum: each price of a second of
+/// the way makes a knapsack, and the best of what these find is taken. It need not be the best there is.
 std::vector<Recompute> recomputeToFit(llvm::ArrayRef<IntervalSums> pieces, double memory, double inFlight = 1,
-                                      double mostSeconds = std::numeric_limits<double>::infinity());
+                                      double mostSeconds = std::numeric_limits<double>::infinity(), double offload = 0);
 
 } // namespace cleave::search
 

@@ -106,6 +106,7 @@ struct FoundStage {
   double send = 0;                  ///< Seconds to the next stage, one way.
   double perStep = 0;               ///< Seconds a step: gradients that nothing hides, the optimizer.
   double parameters = 0, gradients = 0, optimizer = 0, activations = 0, transient = 0; ///< Bytes of a device.
+  double inHost = 0;   ///< Bytes of its host: activations that are kept there.
   double inFlight = 1; ///< Microbatches; a chunk of the stage keeps a part of one.
   /// Where the segments end that are computed again together, in the plan's order; the last one with the stage. What
   /// enters one that computes again is kept.

@@ -303,13 +303,54 @@ double between(llvm::ArrayRef<double> sumBefore, unsigned first, unsigned last) 
   return before(last) - before(first);
 }
 
+double Searcher::mostInFlight(unsigned first, int64_t microbatches) const {
+  pipeline::Schedule schedule = request.schedule.value_or(pipeline::Schedule());
+  return schedule.microbatchesInFlight({intervals.numLayers() - first % intervals.numLayers(),
+                                        static_cast<unsigned>(microbatches), schedule->fewestChunks},
+                                       0);
+}
+
+bool Searcher::asksToOffload() const {
+  auto isOffload = [](const StageKeeping &keeping) {
+    return keeping.recompute == Recompute::Offload || llvm::is_contained(keeping.bySegment, Recompute::Offload);
+  };
+  return request.training &&
+         (request.recompute == Recompute::Offload ||
+          llvm::any_of(request.pinned, [&](const MeshSpec &mesh) { return isOffload(mesh.keeping); }));
+}
+
+double Searcher::leastHostRoom(const Run &run) const {
+  std::vector<uint64_t> byHost = hostMemory(machine);
+  double least = std::numeric_limits<double>::infinity();
+  for (unsigned device : run.devices)
+    least = std::min(least, machine.devices[device].host < byHost.size()
+                                ? static_cast<double>(byHost[machine.devices[device].host])
+                                : 0.0);
+  return least;
+}
+
+double Searcher::offloadOf(const Run &run, double room) const {
+  if (!request.training || (!asksToOffload() && room == 0))
+    return 0;
+  constexpr double bytes = 1 << 30;
+  double most = 0;
+  std::set<std::string> seen;
+  for (unsigned device : run.devices)
+    if (seen.insert(machine.devices[device].kind).second) {
+      DeviceKind own = deviceKindOf(machine, device);
+      most = std::max(most, (hostCopySeconds(own, 2 * bytes) - hostCopySeconds(own, bytes)) / bytes);
+    }
+  return most;
+}
+
+bool Searcher::mayOffload() const {
+  return llvm::any_of(offloadsOfRuns, [](double seconds) { return seconds > 0; });
+}
+
 /// Whether choices fit as they are, with nothing computed again or shared, with as many microbatches in flight as there
 /// can be.
 bool Searcher::fits(const IntervalSums &sums, unsigned kind, unsigned first, int64_t microbatches) const {
-  pipeline::Schedule schedule = request.schedule.value_or(pipeline::Schedule());
-  double inFlight = schedule.microbatchesInFlight({intervals.numLayers() - first % intervals.numLayers(),
-                                                   static_cast<unsigned>(microbatches), schedule->fewestChunks},
-                                                  0);
+  double inFlight = mostInFlight(first, microbatches);
   return sums.stateBytes(0) + sums.transient + (request.training ? inFlight * sums.saved : 0) <= memoryOf(kind);
 }
 
@@ -369,7 +410,9 @@ unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, in
   setting.options.hidden = hidden;
   setting.options.keys = keys();
   setting.options.roles = known.roles;
+  setting.options.offload = offloadsOfRuns[kind];
   batchScales.push_back(setting.options.batchScale);
+  offloads.push_back(setting.options.offload);
   return entry->second = intervals.addSetting(std::move(setting));
 }
 

@@ -130,6 +130,8 @@ public:
       operatorCosts.push_back(std::make_unique<OperatorCost>(machine, run.devices, request.elementType));
       sizesOnAllGrids.push_back(stageSizes(run));
       memories.push_back(leastMemory(run));
+      hostRooms.push_back(leastHostRoom(run));
+      offloadsOfRuns.push_back(offloadOf(run, hostRooms.back()));
     }
     begin = std::clock();
     hidden = hiddenCost(runs.front());
@@ -187,6 +189,13 @@ private:
   /// What is withheld of such a limit.
   double withheldFrom(double limit) const { return limit == request.memoryLimit ? request.memoryWithheld : 0; }
   double leastMemory(const Run &run) const;
+  /// Bytes of its host's memory that each device of a run may take.
+  double leastHostRoom(const Run &run) const;
+  /// PieceOptions::offload on the devices of a run with so much room.
+  double offloadOf(const Run &run, double room) const;
+  /// Whether somebody fixed that activations are kept in the host's memory.
+  bool asksToOffload() const;
+  bool mayOffload() const;
   /// What a second of hidden communication costs.
   double hiddenCost(const Run &run) const;
   /// Samples of a microbatch, the last one's may be fewer.
@@ -227,6 +236,10 @@ private:
   double stateBytes(unsigned first, unsigned last) const { return between(stateBefore, first, last); }
   void sumState();
   bool fits(const IntervalSums &sums, unsigned kind, unsigned first, int64_t microbatches) const;
+  /// The most microbatches that a stage which begins at a layer has in flight.
+  double mostInFlight(unsigned first, int64_t microbatches) const;
+  /// Whether the host's memory has room for so many bytes of each of them.
+  bool fitsInHost(double bytes, const Choice &choice, int64_t microbatches) const;
   const std::vector<Shape> &shapesOf(unsigned kind, unsigned devices);
   void addPlainShapes(std::vector<Shape> &list) const;
   /// Whether stages of that size may be on any grid, with that number of microbatches.
@@ -370,7 +383,7 @@ private:
   std::vector<std::unique_ptr<OperatorCost>> operatorCosts;
   /// By kind: the numbers of devices of stages on any grid, and the bytes of a device.
   std::vector<std::vector<unsigned>> sizesOnAllGrids;
-  std::vector<double> memories;
+  std::vector<double> memories, hostRooms, offloadsOfRuns;
   std::map<std::pair<unsigned, unsigned>, OperatorCost> busyCosts;
   std::map<std::pair<unsigned, unsigned>, Slowdowns> slowdowns;
   std::map<std::pair<unsigned, unsigned>, std::vector<Shape>> shapes;
@@ -379,7 +392,7 @@ private:
   std::map<unsigned, LinkSpec> links;
   std::map<std::tuple<unsigned, unsigned, unsigned, int64_t>, unsigned> settingNumbers;
   /// By setting: the size of its microbatches in terms of the model's batch.
-  std::vector<double> batchScales;
+  std::vector<double> batchScales, offloads;
   std::vector<Choice> choices;
   /// Numbers of microbatches that were looked at, with what no plan takes less than.
   std::map<int64_t, double> leastSeconds;

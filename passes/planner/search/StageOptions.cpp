@@ -40,6 +40,9 @@ stages::StageOption Searcher::optionOf(const IntervalSums &sums, const Recomputa
   auto sending = [&](bool overlaps, double sent, double seconds) {
     return overlaps ? std::max(sent, seconds + hidden * std::min(sent, seconds)) : seconds + sent;
   };
+  OffloadDelay delay = offloadDelay(again.offloaded * offloads[choice.setting], option.forward, option.backward);
+  option.forward += delay.forward;
+  option.backward += delay.backward;
   if (zero == 3) {
     option.forward = sending(executor.overlapsGathers, sums.gathering, option.forward);
     option.backward = sending(executor.overlapsGathers, sums.gathering, option.backward);
@@ -118,11 +121,14 @@ void Searcher::addOptions(Choice choice, int64_t microbatches, const IntervalSum
       visit();
     }
   };
-  for (Recompute recompute : everyRecompute) {
+  for (Recompute recompute : waysToKeep(offloads[choice.setting] > 0)) {
     if (!fixed.bySegment.empty() || (!request.training && recompute != Recompute::None) ||
         (fixed.recompute && recompute != *fixed.recompute))
       continue;
     if (!isFixed && recompute != Recompute::None && !memoryBinds)
+      continue;
+    if (!isFixed && recompute == Recompute::Offload &&
+        !fitsInHost(search::recomputationOf(sums, recompute).offloaded, choice, microbatches))
       continue;
     choice.recompute = recompute;
     forEachZero([&] { addOption(choice, optionOf(sums, choice), options); });
@@ -137,6 +143,10 @@ void Searcher::addOptions(Choice choice, int64_t microbatches, const IntervalSum
       if (std::optional<Choice> made = choiceToFit(choice, microbatches, sums))
         addOption(*made, optionOf(sums, *made), options);
     });
+}
+
+bool Searcher::fitsInHost(double bytes, const Choice &choice, int64_t microbatches) const {
+  return mostInFlight(choice.first, microbatches) * bytes <= hostRooms[choice.kind];
 }
 
 std::optional<double> Searcher::inFlightByPiece(int64_t microbatches) const {
@@ -165,15 +175,20 @@ std::optional<Choice> Searcher::choiceToFit(Choice choice, int64_t microbatches,
   if (!isOfUse({}))
     return std::nullopt;
   double mostSeconds = std::numeric_limits<double>::infinity();
-  for (Recompute uniform : everyRecompute)
+  double offload = offloads[choice.setting];
+  for (Recompute uniform : waysToKeep(offload > 0))
     if (Recomputation again = search::recomputationOf(sums, uniform); fits(again))
-      mostSeconds = std::min(mostSeconds, again.seconds);
+      mostSeconds = std::min(
+          mostSeconds, again.seconds + offloadDelay(again.offloaded * offload, sums.forward, sums.backward).seconds());
   std::vector<IntervalSums> pieces = intervals.sumsByPiece(choice.first, choice.last, choice.setting, choice.weights);
   Recomputation least;
-  least.seconds = leastRecomputeSeconds(pieces, left, *inFlight);
+  least.seconds = leastRecomputeSeconds(pieces, left, *inFlight, offload);
   if (least.seconds >= mostSeconds || !isOfUse(least))
     return std::nullopt;
-  std::vector<Recompute> byPiece = recomputeToFit(pieces, left, *inFlight, mostSeconds);
+  std::vector<Recompute> byPiece = recomputeToFit(pieces, left, *inFlight, mostSeconds, offload);
+  if (offload > 0 && !byPiece.empty() &&
+      !fitsInHost(search::recomputationOf(pieces, byPiece).offloaded, choice, microbatches))
+    byPiece = recomputeToFit(pieces, left, *inFlight, mostSeconds);
   if (byPiece.empty() || llvm::all_equal(byPiece))
     return std::nullopt;
   choice.byPiece = std::make_shared<const std::vector<Recompute>>(std::move(byPiece));

@@ -35,15 +35,21 @@ public:
     context.hasSeveralQueues = countUsedQueues() > 1;
   }
 
-  Error allocate(uint64_t bytes) override {
-    auto made = CpuArena::allocate(bytes);
-    if (!made)
-      return made.error();
+  /// The host's memory is the device's own: what is kept there is kept apart.
+  Error allocate(uint64_t bytes, uint64_t hostBytes) override {
+    auto made = CpuArena::allocate(bytes), madeOfHost = CpuArena::allocate(hostBytes);
+    if (!made || !madeOfHost)
+      return made ? madeOfHost.error() : made.error();
     arena = std::move(*made);
+    hostMemory = std::move(*madeOfHost);
     return Error::success();
   }
   uint64_t allocatedBytes() const override { return arena.bytes().size(); }
-  Buffer place(const PlanBuffer &buffer) const override { return {arena.bytes().data() + buffer.offset, buffer.bytes}; }
+  Buffer place(const PlanBuffer &buffer) const override {
+    if (buffer.isInHost())
+      return {hostMemory.bytes().data() + (buffer.offset - hostOffset), buffer.bytes};
+    return {arena.bytes().data() + buffer.offset, buffer.bytes};
+  }
   Error load() override {
     std::vector<const Program *> programs;
     for (const EntryContext &running : context.shared->entries)
@@ -77,7 +83,7 @@ private:
   }
 
   NativeLibraries &libraries;
-  CpuArena arena;
+  CpuArena arena, hostMemory;
   std::unique_ptr<CpuExecutable> executable;
   CpuQueueContext context;
 };

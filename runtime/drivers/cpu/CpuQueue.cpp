@@ -210,7 +210,8 @@ Error CpuQueue::compute(const Task &task, Step &step) const {
   auto buffer = [&](size_t i) { return task.command.buffers[i].bytes(); };
   if (const auto *call = std::get_if<Call>(&action))
     return context.executable->call(call->kernel, task.arguments.data());
-  if (std::holds_alternative<Copy>(action)) {
+  if (std::holds_alternative<Copy>(action) || std::holds_alternative<Offload>(action) ||
+      std::holds_alternative<Fetch>(action)) {
     if (!buffer(0).empty())
       std::memcpy(buffer(1).data(), buffer(0).data(), buffer(0).size());
   } else if (const auto *input = std::get_if<LoadInput>(&action)) {

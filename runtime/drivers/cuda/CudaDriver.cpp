@@ -38,17 +38,23 @@ public:
   /// Whatever thread ends it: without a GPU of its own CUDA would take GPU 0 to give memory back.
   ~CudaDevice() override { (void)cuda.cudaSetDevice(site.gpu); }
 
-  Error allocate(uint64_t bytes) override {
+  Error allocate(uint64_t bytes, uint64_t hostBytes) override {
     auto made = allocateCudaMemory(cuda, site.gpu, bytes);
     if (!made)
       return made.error();
     site.arena = std::move(*made);
+    auto madeOfHost = allocatePinnedMemory(cuda, hostBytes);
+    if (!madeOfHost)
+      return madeOfHost.error();
+    site.hostMemory = std::move(*madeOfHost);
     allocated = bytes;
     return Error::success();
   }
   uint64_t allocatedBytes() const override { return allocated; }
   std::string hardware() const override { return gpus.name(site.gpu); }
   Buffer place(const PlanBuffer &buffer) const override {
+    if (buffer.isInHost())
+      return {static_cast<std::byte *>(site.hostMemory.get()) + (buffer.offset - hostOffset), buffer.bytes};
     return {static_cast<std::byte *>(site.arena.get()) + buffer.offset, buffer.bytes};
   }
 

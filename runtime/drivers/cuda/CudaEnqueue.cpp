@@ -115,13 +115,20 @@ Error CudaPhase::enqueue(const List &list, const Task &task, const CudaSlot &slo
       return error;
     return upload.copy(bytes, task.command.buffers[0].data, stream, list.site->gpu);
   }
-  bool isCopy = std::holds_alternative<Copy>(action), stores = std::holds_alternative<StoreOutput>(action);
+  bool stores = std::holds_alternative<StoreOutput>(action);
   if (task.sizes[0] == 0 || (stores && !task.isStaged))
     return Error::success();
-  void *source = isCopy || stores ? task.arguments[0] : slot.at(task.staging);
-  void *target = isCopy ? task.arguments[1] : stores ? slot.at(task.staging) : task.arguments[0];
-  cudaMemcpyKind kind = isCopy ? cudaMemcpyDeviceToDevice : stores ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
-  return checkCuda(cuda, cuda.cudaMemcpyAsync(target, source, task.sizes[0], kind, stream), "copying");
+  auto copy = [&](void *source, void *target, cudaMemcpyKind kind) {
+    return checkCuda(cuda, cuda.cudaMemcpyAsync(target, source, task.sizes[0], kind, stream), "copying");
+  };
+  if (std::holds_alternative<Copy>(action))
+    return copy(task.arguments[0], task.arguments[1], cudaMemcpyDeviceToDevice);
+  if (std::holds_alternative<Offload>(action))
+    return copy(task.arguments[0], task.arguments[1], cudaMemcpyDeviceToHost);
+  if (std::holds_alternative<Fetch>(action))
+    return copy(task.arguments[0], task.arguments[1], cudaMemcpyHostToDevice);
+  return stores ? copy(task.arguments[0], slot.at(task.staging), cudaMemcpyDeviceToHost)
+                : copy(slot.at(task.staging), task.arguments[0], cudaMemcpyHostToDevice);
 }
 
 /// The streams branch off `origin` and come back to it, as a graph must.

@@ -26,6 +26,7 @@ struct CudaSite {
   int gpu = 0;
   /// What the device's buffers are in. It is here, and not the device's, because graphs of the driver use it.
   CudaMemory arena;
+  PinnedMemory hostMemory;
   std::unique_ptr<CudaExecutable> executable;
   std::vector<Stream> streams; ///< by queue
 

@@ -44,7 +44,7 @@ public:
     for (uint32_t count : state.activeQueues)
       state.takesPart.push_back(count != 0);
   }
-  Error allocate(uint64_t bytes) override {
+  Error allocate(uint64_t bytes, uint64_t) override {
     arenaBytes = bytes;
     return Error::success();
   }

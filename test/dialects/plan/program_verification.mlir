@@ -153,3 +153,36 @@ plan.program @p on @d0 queues ["compute"] arena 64 live 0 {
     plan.load_input 0 -> %x {queue = 0 : i64} : !plan.buffer<tensor<8xf32>>
   }
 }
+
+// -----
+
+// The host's memory ends, too.
+dist.mesh @d0 <[], devices = [0]>
+plan.program @p on @d0 queues ["compute"] arena 64 live 0 host 32 {
+  // expected-error @+1 {{'plan.buffer' op expects to end within the program's memory of the host of 32 bytes, got offset 32 and 32 bytes}}
+  %x = plan.buffer "x" host offset 32 bytes 32 : !plan.buffer<tensor<8xf32>>
+}
+
+// -----
+
+// An offload leads there, and not from there.
+dist.mesh @d0 <[], devices = [0]>
+plan.program @p on @d0 queues ["compute", "send"] arena 64 live 0 host 32 {
+  %x = plan.buffer "x" offset 0 bytes 32 : !plan.buffer<tensor<8xf32>>
+  %k = plan.buffer "x" host offset 0 bytes 32 : !plan.buffer<tensor<8xf32>>
+  plan.body {
+    plan.offload %x -> %k {order = 0 : i64, queue = 1 : i64} : !plan.buffer<tensor<8xf32>>
+    // expected-error @+1 {{'plan.fetch' op expects a buffer of the arena and one of the host's memory}}
+    plan.fetch %x -> %k {order = 1 : i64, queue = 1 : i64} : !plan.buffer<tensor<8xf32>>
+  }
+}
+
+// -----
+
+// A view is where its buffer is.
+dist.mesh @d0 <[], devices = [0]>
+plan.program @p on @d0 queues ["compute"] arena 64 live 0 host 64 {
+  %k = plan.buffer "x" host offset 0 bytes 32 : !plan.buffer<tensor<8xf32>>
+  // expected-error @+1 {{'plan.buffer' op expects to lie inside "x"}}
+  %v = plan.buffer "x" offset 0 bytes 32 of %k : !plan.buffer<tensor<8xf32>> : !plan.buffer<tensor<2x4xf32>>
+}

@@ -63,7 +63,7 @@ device_kinds:
   gpu: { driver: cuda, chip: sm_90 }
   plain gpu: { driver: cuda }
 hosts:
-  - { count: 2, devices: [ { kind: big, count: 4 } ],
+  - { count: 2, memory: 1 GiB, devices: [ { kind: big, count: 4 } ],
       links: [ { between: devices, bandwidth: 130 GB/s, latency: 3 us, combine: 2 GB/s },
                { between: [3, 1], bandwidth: 50 GB/s, latency: 1500 ns } ],
       switches: [ { devices: 1, bandwidth: 6 GB/s, latency: 2 us },
@@ -96,6 +96,8 @@ TEST(MachineFileTest, Everything) {
   ASSERT_EQ(machine.hosts.size(), 4u);
   const HostSpec &host = machine.hosts[0];
   EXPECT_EQ(host.count, 2u);
+  EXPECT_EQ(host.memory, 1u << 30);
+  EXPECT_EQ(hostMemory(machine), (std::vector<uint64_t>{1u << 28, 1u << 28, 0, 0, 0}));
   EXPECT_EQ(*host.link, (LinkSpec{130e9, 3e-6, 2e9}));
   EXPECT_EQ(host.cores, 0u);
   EXPECT_EQ(machine.hosts[1].cores, 6u);

@@ -4,6 +4,8 @@
 
 #include "ProblemBuilder.h"
 
+#include "passes/schedule/HostCopies.h"
+
 #include <map>
 
 namespace cleave::schedule {
@@ -43,6 +45,11 @@ Problem randomProblem(uint64_t seed, unsigned numLaunches) {
       builder.also(size());
     if (below(6) == 0)
       values.push_back(builder.collective(values.back(), 0.1 * (1 + below(30))));
+    // What goes to the host's memory and comes back.
+    if (below(5) == 0) {
+      unsigned kept = builder.offload(values.back(), 0.1 * (1 + below(30)));
+      values.push_back(builder.fetch(kept, 0.1 * (1 + below(30))));
+    }
     // A value that nobody else reads.
     if (below(6) == 0)
       values.push_back(builder.collectiveInPlace(
@@ -52,6 +59,8 @@ Problem randomProblem(uint64_t seed, unsigned numLaunches) {
       builder.output(values.back());
   }
   builder.output(values.back());
+  builder.problem.ordered.assign(numDevices, below(2) == 0);
+  paceHostCopies(builder.problem);
   return builder.problem;
 }
 

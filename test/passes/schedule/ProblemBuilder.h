@@ -38,6 +38,13 @@ public:
     return add({problem.values[value].device, target, false, seconds, false, false, {value}, {}},
                problem.values[value].bytes, target);
   }
+  /// A copy to the host's memory, and one back.
+  unsigned offload(unsigned value, double seconds = 1) {
+    unsigned kept = copy(value, HostCopy::Offload, seconds);
+    problem.values[kept].inHost = true;
+    return kept;
+  }
+  unsigned fetch(unsigned value, double seconds = 1) { return copy(value, HostCopy::Fetch, seconds); }
   void output(unsigned value) {
     problem.tasks.push_back({problem.values[value].device, {}, false, 0.5, true, true, {value}, {}});
   }
@@ -54,6 +61,10 @@ public:
   Problem problem;
 
 private:
+  unsigned copy(unsigned value, HostCopy way, double seconds) {
+    unsigned device = problem.values[value].device;
+    return add({device, {}, false, seconds, true, false, {value}, {}, {}, way}, problem.values[value].bytes);
+  }
   unsigned add(Task task, uint64_t bytes, std::optional<unsigned> device = {}) {
     auto value = static_cast<unsigned>(problem.values.size());
     problem.values.push_back({device.value_or(task.device), bytes, {}});

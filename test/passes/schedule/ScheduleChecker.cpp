@@ -62,6 +62,8 @@ private:
     Queue expected = {local, 0};
     if (task.target)
       expected = isSend ? Queue{QueueKind::Send, *task.target} : Queue{QueueKind::Receive, task.device};
+    if (task.hostCopy != HostCopy::None)
+      expected = {task.hostCopy == HostCopy::Offload ? QueueKind::Send : QueueKind::Receive, device};
     if (schedule.devices[device].queues[instruction.queue] != expected)
       return "a task is on the wrong queue";
     for (TimelinePoint wait : instruction.waits) {
@@ -195,12 +197,14 @@ private:
     if (!isWritten || problem.values[value].bytes == 0)
       return {};
     uint64_t begin = *schedule.offsets[value], end = begin + problem.values[value].bytes;
-    if (begin % 64 != 0 || end > schedule.devices[problem.values[value].device].arenaBytes)
+    const DeviceSchedule &device = schedule.devices[problem.values[value].device];
+    if (begin % 64 != 0 || end > (problem.values[value].inHost ? device.hostBytes : device.arenaBytes))
       return "a place is outside the arena or not aligned";
     if (auto before = problem.values[value].inPlaceOf; before && schedule.offsets[*before] != schedule.offsets[value])
       return "a value is not in the place of the one that it takes over";
     for (unsigned other = 0; other != value; ++other) {
-      if (problem.values[other].device != problem.values[value].device || !schedule.offsets[other])
+      if (problem.values[other].device != problem.values[value].device || !schedule.offsets[other] ||
+          problem.values[other].inHost != problem.values[value].inHost)
         continue;
       // The task that writes the one reads the other last.
       if (problem.values[value].inPlaceOf == other)

@@ -54,14 +54,16 @@ private:
       program.queues.push_back(kinds[static_cast<unsigned>(queue.kind)]);
     program.arenaBytes = schedule.devices[device].arenaBytes;
     program.liveBytes = schedule.devices[device].liveBytes;
+    program.hostBytes = schedule.devices[device].hostBytes;
     buffers.assign(problem.values.size(), 0);
     for (unsigned value = 0; value != problem.values.size(); ++value)
       if (auto before = problem.values[value].inPlaceOf) {
         buffers[value] = buffers[*before];
       } else if (problem.values[value].device == device && schedule.offsets[value]) {
         buffers[value] = static_cast<uint32_t>(program.buffers.size());
-        program.buffers.push_back(
-            {std::to_string(value), typeOf(value), *schedule.offsets[value], problem.values[value].bytes, -1});
+        program.buffers.push_back({std::to_string(value), typeOf(value),
+                                   *schedule.offsets[value] + (problem.values[value].inHost ? rt::hostOffset : 0),
+                                   problem.values[value].bytes, -1});
       }
     addList(schedule.devices[device], schedule.devices[device].prepare, program.prepare);
     addList(schedule.devices[device], schedule.devices[device].body, program.body);
@@ -83,6 +85,10 @@ private:
 
   rt::Action actionOf(const Instruction &instruction, QueueKind kind) {
     const Task &task = problem.tasks[instruction.task];
+    if (task.hostCopy == HostCopy::Offload)
+      return rt::Offload{buffers[task.reads.front()], buffers[task.writes.front()]};
+    if (task.hostCopy == HostCopy::Fetch)
+      return rt::Fetch{buffers[task.reads.front()], buffers[task.writes.front()]};
     if (kind == QueueKind::Send)
       return rt::Send{buffers[task.reads.front()], *task.target, instruction.task};
     if (kind == QueueKind::Receive)

@@ -36,7 +36,7 @@ public:
         const IntervalSums *sums = searcher.intervals.best(first, last, setting, weights);
         if (!sums)
           continue;
-        for (Recompute recompute : everyRecompute) {
+        for (Recompute recompute : waysToKeep(searcher.mayOffload())) {
           if (recompute != Recompute::None && !searcher.memoryBinds)
             continue;
           for (unsigned zero = 0; zero <= (searcher.memoryBinds ? 3 : 0); ++zero)
@@ -81,7 +81,8 @@ private:
     std::vector<Recompute> byPiece(numPieces);
     unsigned mostRun = 1 + random() % numPieces;
     for (size_t piece = 0; piece != numPieces;) {
-      Recompute own = everyRecompute[random() % std::size(everyRecompute)];
+      llvm::ArrayRef<Recompute> ways = waysToKeep(searcher.mayOffload());
+      Recompute own = ways[random() % ways.size()];
       for (unsigned run = 1 + random() % mostRun; run != 0 && piece != numPieces; --run)
         byPiece[piece++] = own;
     }
@@ -123,13 +124,16 @@ struct CostedProblem {
   std::string model;
   std::map<std::string, int64_t> numbers;
   std::string machine;
-  double memory; ///< Bytes; 0: the machine's.
+  double memory;         ///< Bytes; 0: the machine's.
+  double hostMemory = 0; ///< Bytes of its host that a device may take, over a way that is slow next to its memory.
 };
 
 void PrintTo(const CostedProblem &test, std::ostream *out) {
   *out << test.model << " on " << test.machine;
   if (test.memory > 0)
     *out << " in " << test.memory << " bytes";
+  if (test.hostMemory > 0)
+    *out << " and " << test.hostMemory << " of the host";
 }
 
 class LeastCostsTest : public testing::TestWithParam<CostedProblem> {};
@@ -139,6 +143,12 @@ TEST_P(LeastCostsTest, AreNoWorseThanAnyOption) {
   ModelGraph model(GetParam().model, GetParam().numbers);
   auto machine = parseMachine(GetParam().machine);
   ASSERT_TRUE(static_cast<bool>(machine)) << llvm::toString(machine.takeError());
+  if (double bytes = GetParam().hostMemory; bytes > 0) {
+    for (HostSpec &host : machine->hosts)
+      host.memory = static_cast<uint64_t>(bytes) * host.numDevices();
+    for (auto &[name, kind] : machine->kinds)
+      kind.host = {20e9, 1e-5};
+  }
   SearchRequest request;
   request.training = true;
   request.memoryLimit = GetParam().memory;
@@ -221,6 +231,8 @@ INSTANTIATE_TEST_SUITE_P(Models, LeastCostsTest,
                                          CostedProblem{"gpt", smallDecoder, "v100-16g:4", 30 * mebibyte},
                                          CostedProblem{"gpt", smallDecoder, "v100-16g:2+a100-80g:2", 0},
                                          CostedProblem{"gpt", longDecoder, "a100-80g:2", 12 * mebibyte},
+                                         CostedProblem{"gpt", longDecoder, "a100-80g:2", 12 * mebibyte, 64 * mebibyte},
+                                         CostedProblem{"gpt", smallDecoder, "v100-16g:4", 30 * mebibyte, 8 * mebibyte},
                                          CostedProblem{"moe",
                                                        {{"layers", 2},
                                                         {"hidden", 128},

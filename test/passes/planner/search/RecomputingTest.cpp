@@ -25,6 +25,11 @@ IntervalSums randomPiece(std::mt19937 &random) {
   piece.forwardExchange = upTo(4) / 8;
   piece.forward = piece.contractions + piece.forwardExchange + upTo(10) / 8;
   piece.unrepeated = random() % 4 == 0 ? piece.forward / 4 : 0;
+  piece.backward = 2 * piece.forward;
+  if (random() % 2 == 0) {
+    piece.scores = piece.forward / 8;
+    piece.savedScores = std::floor((piece.saved - piece.savedProducts) / 2);
+  }
   piece.addPiece(piece, upTo(20));
   return piece;
 }
@@ -42,16 +47,28 @@ bool fits(const Recomputation &again, double memory, double inFlight) {
   return again.transient + inFlight * again.bytes <= memory;
 }
 
+/// What ways add to a microbatch where `offload` seconds move a byte to the host's memory: of what moves, all that does
+/// not hide beside a pass.
+double secondsOf(const std::vector<IntervalSums> &pieces, const Recomputation &again, double offload) {
+  double forward = 0, backward = again.seconds, moving = offload * again.offloaded;
+  for (const IntervalSums &piece : pieces) {
+    forward += piece.forward;
+    backward += piece.backward;
+  }
+  return again.seconds + std::max(0.0, moving - forward) + std::max(0.0, moving - backward);
+}
+
 /// By trying all ways.
-double leastSeconds(const std::vector<IntervalSums> &pieces, double memory, double inFlight) {
+double leastSeconds(const std::vector<IntervalSums> &pieces, double memory, double inFlight, double offload = 0) {
   double least = infinity;
-  auto combinations = static_cast<unsigned>(std::pow(std::size(everyRecompute), pieces.size()));
+  llvm::ArrayRef<Recompute> all = waysToKeep(offload > 0);
+  auto combinations = static_cast<unsigned>(std::pow(all.size(), pieces.size()));
   for (unsigned number = 0; number != combinations; ++number) {
     std::vector<Recompute> ways;
-    for (unsigned rest = number; ways.size() != pieces.size(); rest /= std::size(everyRecompute))
-      ways.push_back(everyRecompute[rest % std::size(everyRecompute)]);
+    for (unsigned rest = number; ways.size() != pieces.size(); rest /= all.size())
+      ways.push_back(all[rest % all.size()]);
     if (Recomputation again = recomputationOf(pieces, ways); fits(again, memory, inFlight))
-      least = std::min(least, again.seconds);
+      least = std::min(least, secondsOf(pieces, again, offload));
   }
   return least;
 }
@@ -83,6 +100,45 @@ TEST(RecomputingTest, TakesTheLeastSecondsThatFit) {
   EXPECT_GT(numTooLarge, 20u);
 }
 
+// With the host's memory: never slower than without it, never faster than the best of all ways, and mostly that.
+TEST(RecomputingTest, MovesToTheHostWhatIsWorthIt) {
+  std::mt19937 random(3);
+  unsigned numMoved = 0, numBest = 0, numFound = 0;
+  for (unsigned round = 0; round != 300; ++round) {
+    std::vector<IntervalSums> pieces = randomPieces(random);
+    pieces.resize(std::min<size_t>(pieces.size(), 6));
+    double inFlight = 1 + random() % 2;
+    double all = inFlight * recomputationOf(pieces, std::vector(pieces.size(), Recompute::None)).bytes;
+    double memory = std::floor(all * std::uniform_real_distribution<>(0, 1.3)(random));
+    double offload = std::exp2(std::uniform_real_distribution<>(-8, -2)(random));
+    double least = leastSeconds(pieces, memory, inFlight, offload);
+    EXPECT_LE(leastRecomputeSeconds(pieces, memory, inFlight, offload), least * (1 + 1e-9)) << "round " << round;
+    std::vector<Recompute> ways = recomputeToFit(pieces, memory, inFlight, infinity, offload);
+    ASSERT_EQ(ways.empty(), std::isinf(least)) << "round " << round;
+    if (ways.empty())
+      continue;
+    Recomputation again = recomputationOf(pieces, ways);
+    double seconds = secondsOf(pieces, again, offload);
+    EXPECT_TRUE(fits(again, memory, inFlight)) << "round " << round;
+    EXPECT_LE(seconds, leastSeconds(pieces, memory, inFlight) + 1e-9) << "round " << round;
+    EXPECT_GE(seconds, least - 1e-9) << "round " << round;
+    ++numFound;
+    numMoved += again.offloaded > 0;
+    numBest += seconds <= least + 1e-9;
+  }
+  EXPECT_GT(numMoved, 100u);
+  EXPECT_GT(numBest, numFound * 9 / 10) << "of " << numFound;
+}
+
+// Moving hides beside computation: of 12 seconds of a way 2 stick out of the forward pass of 10, none of the backward
+// pass of 20.
+TEST(RecomputingTest, CountsWhatSticksOutOfThePasses) {
+  EXPECT_EQ(offloadDelay(12, 10, 20).forward, 2);
+  EXPECT_EQ(offloadDelay(12, 10, 20).backward, 0);
+  EXPECT_EQ(offloadDelay(25, 10, 20).seconds(), 15 + 5);
+  EXPECT_EQ(offloadDelay(0, 0, 0).seconds(), 0);
+}
+
 // Many unlike pieces leave more pairs than are kept. Without what the linear relaxation leaves out little is lost.
 TEST(RecomputingTest, StaysNearTheBoundForManyPieces) {
   std::mt19937 random(2);
@@ -112,6 +168,9 @@ TEST(RecomputingTest, KeepsWhatEntersAPieceBehindOneThatComputesAgain) {
   std::vector<IntervalSums> pieces = {piece, piece, piece};
   EXPECT_EQ(recomputationOf(pieces, {Recompute::Full, Recompute::Full, Recompute::None}).bytes, 3 + 3 + (10 + 3));
   EXPECT_EQ(recomputationOf(pieces, {Recompute::None, Recompute::None, Recompute::Full}).bytes, 10 + 10 + 3);
+  Recomputation moved = recomputationOf(pieces, {Recompute::Offload, Recompute::Full, Recompute::Offload});
+  EXPECT_EQ(moved.bytes, 0 + 3 + 3);
+  EXPECT_EQ(moved.offloaded, 10 + 10);
 }
 
 // Texts of plans are read as they were written.
