@@ -34,16 +34,12 @@ LogicalResult StepWriter::recompute(Batch &batch, unsigned number, unsigned stag
   Microbatch &microbatch = batch.microbatches[number];
   KeptActivations kept = keptOf(stage, segment);
   used.clear();
-  if (kept == KeptActivations::All) {
+  if (kept == KeptActivations::All || kept == KeptActivations::InHost) {
     if (isCarried(batch, number, stage))
       return copyCarried(batch, number, stage);
     for (Operation *op : segment.operators)
       if (op->getNumResults())
         used[op] = microbatch.values.lookup(op->getResult(0)).getDefiningOp();
-    return success();
-  }
-  if (kept == KeptActivations::InHost) {
-    recomputeScores(microbatch, segment);
     return success();
   }
   IRMapping values = microbatch.values;
@@ -76,9 +72,7 @@ LogicalResult StepWriter::recompute(Batch &batch, unsigned number, unsigned stag
   return success();
 }
 
-bool StepWriter::isKept(Operation *op, KeptActivations kept) const {
-  if (kept == KeptActivations::InHost)
-    return op->getNumResults() != 0 && !scores.contains(op);
+bool StepWriter::isKept(Operation *op, KeptActivations kept) {
   auto cost = dyn_cast<CostInterface>(op);
   return kept == KeptActivations::Products && cost && cost.getCost().costClass == CostClass::Contraction;
 }

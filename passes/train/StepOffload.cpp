@@ -4,7 +4,7 @@
 
 #include "passes/train/StepWriter.h"
 
-#include "dialects/dfg/Attention.h"
+#include "dialects/dfg/PlainScores.h"
 
 using namespace mlir;
 
@@ -12,39 +12,40 @@ namespace cleave {
 
 using dist::Layout;
 
-void StepWriter::findScores() {
-  for (auto softmax : forward.getBody().front().getOps<dfg::SoftmaxOp>())
-    if (auto attention = dfg::findAttention(softmax, nullptr, dfg::ScoreTypes::Any))
-      for (Operation *op : attention->getOperators())
-        if (op != attention->result)
-          scores.insert(op);
+FailureOr<bool> StepWriter::streamsScores(dfg::Attention &attention) {
+  auto layouts = places.layoutsOf(attention.softmax);
+  if (failed(layouts))
+    return failure();
+  FlatSymbolRefAttr mesh = dist::getPlace(attention.softmax).getMesh();
+  RankedTensorType type = attention.getScoresType();
+  int64_t queries = type.getShape().take_back(2).front(), keys = type.getShape().back();
+  SmallVector<dist::Device> devices = dist::getDevices(module);
+  auto first = static_cast<size_t>(module.lookupSymbol<dist::MeshOp>(mesh.getValue()).getDevices().front());
+  if (first < devices.size() && devices[first].isGpu())
+    return dfg::hasAttentionKernels(devices[first].chip) && dfg::isOneLibraryKernel(queries, keys) &&
+           attention.result.getType().getElementType().isBF16() && dfg::getPlainScores(attention).has_value();
+  return dfg::streamsScores(static_cast<double>(layouts->results.front().localBytes(type, places.shapeOf(mesh))),
+                            queries, keys);
 }
 
-void StepWriter::recomputeScores(Microbatch &microbatch, const Segment &segment) {
-  // From values of the forward graph to what is computed again of them.
-  IRMapping values = microbatch.values;
-  llvm::DenseSet<Value> again;
-  for (Operation *op : segment.operators) {
-    if (op->getNumResults() == 0)
+LogicalResult StepWriter::findUnmoved() {
+  for (auto softmax : forward.getBody().front().getOps<dfg::SoftmaxOp>()) {
+    auto attention = dfg::findAttention(softmax, nullptr, dfg::ScoreTypes::Any);
+    if (!attention)
       continue;
-    bool readsAgain = llvm::any_of(op->getOperands(), [&](Value operand) { return again.contains(operand); });
-    if (!scores.contains(op) && !readsAgain) {
-      used[op] = microbatch.values.lookup(op->getResult(0)).getDefiningOp();
+    FailureOr<bool> streams = streamsScores(*attention);
+    if (failed(streams))
+      return failure();
+    if (!*streams)
       continue;
-    }
-    IRMapping own = values;
-    recorder.take();
-    Operation *copy = builder.clone(*op, own);
-    copy->setLoc(partOf(op->getLoc(), "recompute"));
-    taskOperators.append(recorder.take());
-    used[op] = copy;
-    if (!scores.contains(op))
-      continue;
-    for (auto [result, made] : llvm::zip_equal(op->getResults(), copy->getResults())) {
-      values.map(result, made);
-      again.insert(result);
-    }
+    for (Operation *op : attention->getOperators())
+      unmoved.insert(op);
+    for (Value read : {attention->scores.getLhs(), attention->scores.getRhs(), attention->result.getRhs()})
+      for (Operation *op = read.getDefiningOp(); op;
+           op = isa<dfg::ReshapeOp>(op) ? op->getOperand(0).getDefiningOp() : nullptr)
+        unmoved.insert(op);
   }
+  return success();
 }
 
 FailureOr<Value> StepWriter::fetch(OpResult kept, Operation *user) {
@@ -89,7 +90,7 @@ LogicalResult StepWriter::fetchActivations(Microbatch &microbatch, unsigned stag
   for (const Segment &segment : segmentsOf(stage))
     if (keptOf(stage, segment) == KeptActivations::InHost)
       for (Operation *op : segment.operators)
-        if (op->getNumResults() && ofBatch.contains(op->getResult(0)) && !scores.contains(op))
+        if (op->getNumResults() && ofBatch.contains(op->getResult(0)) && !unmoved.contains(op))
           makers.insert(microbatch.values.lookup(op->getResult(0)).getDefiningOp());
   if (makers.empty())
     return success();

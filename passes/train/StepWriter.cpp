@@ -24,7 +24,6 @@ FailureOr<dfg::GraphOp> StepWriter::write() {
   if (failed(check()) || failed(createGraph()))
     return failure();
   findActive();
-  findScores();
   for (Batch &batch : batches)
     batch.microbatches.resize(options.microbatches);
   std::vector<StageTask> tasks = orderTasks(stages, options.schedule, options.microbatches);
@@ -34,6 +33,8 @@ FailureOr<dfg::GraphOp> StepWriter::write() {
   for (auto [index, stage] : llvm::enumerate(stages))
     for (Operation *op : stage.operators)
       stageOf[op] = static_cast<unsigned>(index);
+  if (failed(findUnmoved()))
+    return failure();
   bool doesStep = part != StepPart::Fill, begins = part == StepPart::Fill || part == StepPart::Steady;
   if (failed(readParameters()) || (doesStep && failed(shareLoss())))
     return failure();

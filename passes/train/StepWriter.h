@@ -8,6 +8,7 @@
 #ifndef CLEAVE_PASSES_TRAIN_STEPWRITER_H
 #define CLEAVE_PASSES_TRAIN_STEPWRITER_H
 
+#include "dialects/dfg/Attention.h"
 #include "passes/train/GradientPlaces.h"
 #include "passes/train/ParameterHomes.h"
 #include "passes/train/TaskOrder.h"
@@ -214,16 +215,16 @@ private:
   KeptActivations keptOf(unsigned stage, const Segment &segment) const;
   bool computesAgain(unsigned stage) const;
 
-  bool isKept(mlir::Operation *op, KeptActivations kept) const;
+  static bool isKept(mlir::Operation *op, KeptActivations kept);
 
   //===-- activations in the host's memory (StepOffload.cpp) --------------------------------------------------===//
 
-  /// Finds what is between the products of attention in the forward graph: its scores and weights.
-  void findScores();
+  /// Finds what stays on the device: what attention reads and makes whose kernels never have all scores in memory.
+  /// Their gradients read it as the forward pass left it.
+  mlir::LogicalResult findUnmoved();
 
-  /// As recompute(), of a segment whose activations are kept in the host's memory: scores of attention are computed
-  /// again, of operators that read them there is a copy on what is computed again.
-  void recomputeScores(Microbatch &microbatch, const Segment &segment);
+  /// Whether kernels compute attention of the forward graph so.
+  llvm::FailureOr<bool> streamsScores(dfg::Attention &attention);
 
   /// Lets the backward task's operators use, of what operators of such segments made, what is fetched from the host's
   /// memory.
@@ -357,8 +358,8 @@ private:
   llvm::DenseMap<mlir::Attribute, mlir::Operation *> writers;
   /// By operator of the forward graph: the one from which the backward task at hand computes its gradient.
   llvm::DenseMap<mlir::Operation *, mlir::Operation *> used;
-  /// Operators of the forward graph between the products of attention.
-  llvm::DenseSet<mlir::Operation *> scores;
+  /// Operators of the forward graph whose results are kept in no host's memory.
+  llvm::DenseSet<mlir::Operation *> unmoved;
   /// Of the backward task at hand: the operators of the step whose results are kept in the host's memory, and what is
   /// fetched of these.
   llvm::DenseSet<mlir::Operation *> makers;

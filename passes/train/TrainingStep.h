@@ -30,8 +30,8 @@ enum class KeptActivations {
   All,         ///< Nothing is computed again.
   Products,    ///< Results of contractions and what enters a stage are kept.
   StageInputs, ///< What enters a stage is kept.
-  InHost,      ///< All are kept in the host's memory, but what enters a stage, and scores of attention, which are
-               ///< computed again.
+  InHost,      ///< Nothing is computed again. All are kept in the host's memory, but what enters a stage, and what
+               ///< attention reads and makes whose kernels never have all scores in memory.
 };
 
 /// "none", "selective", "full", "offload", as `--recompute` calls them.

@@ -322,7 +322,10 @@ void Simulator::compute(uint32_t site, uint32_t queue) {
   bool onCores = computes(site, queue);
   if (onCores)
     list.push_back({device, ResourceUse::Kind::Share, seconds, 1});
-  if (overlap > 1)
+  // What copies to the host's memory and back takes nothing from kernels.
+  bool movesToHost =
+      std::holds_alternative<Offload>(instruction.action) || std::holds_alternative<Fetch>(instruction.action);
+  if (overlap > 1 && !movesToHost)
     list.push_back({device, onCores ? ResourceUse::Kind::Computation : ResourceUse::Kind::Communication, overlap, 1});
   double contention = onCores ? model.contention(number, workOf(*state.program, instruction)) : 1;
   if (contention > 1)

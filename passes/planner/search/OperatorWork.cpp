@@ -26,13 +26,12 @@ double OperatorWork::partOf(const Operator &op, const Factors &factors) const {
 }
 
 void OperatorWork::add(unsigned index, const Factors &factors, const OperatorStates &state, Sums &sums) const {
-  double forward = sums.forward - sums.forwardExchange, saved = sums.saved;
+  double saved = sums.saved;
   addAlone(index, factors, state, sums);
+  // Where attention has no scores in memory, its gradient reads what the forward pass left.
   const Operator &op = graph.operators[index];
-  if (!options.training || !op.scores || !op.scores->isResult)
-    return;
-  sums.scores += std::max(0.0, sums.forward - sums.forwardExchange - forward);
-  sums.savedScores += sums.saved - saved;
+  if (op.scores ? streamsScores(op, state) : op.isForAttention)
+    sums.unmoved += sums.saved - saved;
 }
 
 void OperatorWork::addAlone(unsigned index, const Factors &factors, const OperatorStates &state, Sums &sums) const {

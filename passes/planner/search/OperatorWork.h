@@ -58,7 +58,7 @@ public:
   void addGathered(const Operator &op, const OperatorStates &state, Sums &sums) const;
 
 private:
-  /// Without what is told apart of what is between the products of attention.
+  /// Without what is told apart of attention.
   void addAlone(unsigned index, const Factors &factors, const OperatorStates &state, Sums &sums) const;
   /// The part of the work that a device does; blocks are rounded up.
   double partOf(const Operator &op, const Factors &factors) const;

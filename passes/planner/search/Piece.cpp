@@ -18,7 +18,6 @@ void Sums::add(const Sums &other) {
   backwardHost += other.backwardHost;
   unrepeated += other.unrepeated;
   contractions += other.contractions;
-  scores += other.scores;
   update += other.update;
   reduction += other.reduction;
   gathering += other.gathering;
@@ -30,7 +29,7 @@ void Sums::add(const Sums &other) {
   optimizerShared += other.optimizerShared;
   saved += other.saved;
   savedProducts += other.savedProducts;
-  savedScores += other.savedScores;
+  unmoved += other.unmoved;
   transient = std::max(transient, other.transient);
 }
 

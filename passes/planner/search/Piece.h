@@ -84,7 +84,6 @@ struct Sums {
   double forwardHost = 0, backwardHost = 0;         ///< Seconds of the host, which a pass takes at least.
   double unrepeated = 0;                            ///< Of `forward`, what no backward pass computes again.
   double contractions = 0;                          ///< Of `forward`, what selective recomputation does not repeat.
-  double scores = 0;                                ///< Of `forward`, what is between the products of attention.
   double reduction = 0;                             ///< Seconds a step: joining gradients of parameters.
   double update = 0;                                ///< Seconds a step: the optimizer.
   double gathering = 0; ///< Seconds a microbatch if parameters are sharded (ZeRO 3), one way.
@@ -93,7 +92,7 @@ struct Sums {
   double parametersShared = 0, gradientsShared = 0, optimizerShared = 0;
   double saved = 0;         ///< Activations of a microbatch that the backward pass reads.
   double savedProducts = 0; ///< Of these, the results of contractions.
-  double savedScores = 0;   ///< Of these, what is between the products of attention.
+  double unmoved = 0;       ///< Of `saved`, what stays on the device wherever the rest is kept.
   double transient = 0;     ///< The largest operator's operands and results; the greater of two when added.
 
   void add(const Sums &other);

@@ -127,7 +127,7 @@ double PieceTable::cheapestKeeping(const Sums &sums, double checkpoint, const We
     activations = std::min(activations, priceOfSaved * checkpoint + std::max(0.0, repeated - sums.unrepeated));
   // What the way to the host's memory takes depends on all that moves.
   if (options.offload > 0 && mayBe(weights.relaxed->recompute, Recompute::Offload))
-    activations = std::min(activations, sums.scores);
+    activations = std::min(activations, priceOfSaved * sums.unmoved);
   for (unsigned zero = 0; zero <= 3; ++zero)
     if (mayBe(weights.relaxed->zero, zero))
       state = std::min(state, price * sums.stateBytes(zero) + sharingSeconds(sums, zero) -

@@ -21,7 +21,7 @@ double keptBytes(const IntervalSums &sums, Recompute recompute, bool checkpoints
   case Recompute::Full:
     return begun;
   case Recompute::Offload:
-    return 0;
+    return sums.unmoved;
   }
   return sums.saved;
 }
@@ -32,11 +32,9 @@ Recomputation recomputationOf(const IntervalSums &sums, Recompute recompute) {
   if (recompute == Recompute::None)
     return again;
   if (recompute == Recompute::Offload) {
-    // Scores of attention are computed again. While the gradients of a piece are computed, the activations of the one
-    // before come back.
-    again.seconds = sums.scores;
-    again.offloaded = sums.saved - sums.savedScores;
-    again.transient = std::min(sums.saved, 2 * sums.largestPiece);
+    // While the gradients of a piece are computed, the activations of the one before come back.
+    again.offloaded = sums.saved - sums.unmoved;
+    again.transient = std::min(again.offloaded, 2 * sums.largestPiece);
     return again;
   }
   bool isFull = recompute == Recompute::Full;

@@ -292,12 +292,25 @@ private:
                                                          hasGradient,
                                                          number,
                                                          plain};
+      for (unsigned read : {operators[row.front()]->operands[0].tensor, operators[row.front()]->operands[1].tensor,
+                            operators[row.back()]->operands[1].tensor})
+        markMaker(read);
       AttentionRow &made = result.attentions.emplace_back();
       for (mlir::Operation *member : row)
         made.operators.push_back(indexOf(member));
       made.softmax = indexOf(op.op);
       made.mayBeRing = result.operators[made.scores()].operands[0].tensor != none &&
                        isReadAlone(result.operators[made.scores()]) && isReadAlone(result.operators[made.result()]);
+    }
+  }
+
+  /// Marks who makes a tensor that attention reads: behind what only moves it, whose results are not kept.
+  void markMaker(unsigned tensor) {
+    while (tensor != none && result.tensors[tensor].producer != none) {
+      Operator &maker = result.operators[result.tensors[tensor].producer];
+      maker.isForAttention = true;
+      bool moves = maker.cost.costClass == CostClass::View || maker.cost.costClass == CostClass::Movement;
+      tensor = moves && !maker.operands.empty() ? maker.operands.front().tensor : none;
     }
   }
 
@@ -410,7 +423,7 @@ static std::string describe(const SearchGraph &graph, const Operator &op) {
   llvm::raw_string_ostream out(text);
   out << op.op->getName().getStringRef() << ' ' << op.cost.flops << ' ' << op.cost.bytesRead << ' '
       << op.cost.bytesWritten << ' ' << static_cast<int>(op.cost.costClass) << ' ' << static_cast<int>(op.batch) << ' '
-      << static_cast<int>(op.sequence) << ' ' << op.once << op.fused << ' ';
+      << static_cast<int>(op.sequence) << ' ' << op.once << op.fused << op.isForAttention << ' ';
   if (op.scores)
     out << 'a' << op.scores->operand << op.scores->isResult << op.scores->keysDim << ' ' << op.scores->queries << ' '
         << op.scores->keys << ' ' << op.scores->streamsGradient << graph.attentions[op.scores->attention].mayBeRing

@@ -104,6 +104,8 @@ struct Operator {
     unsigned queriesDim() const { return keysDim - 1; }
   };
   std::optional<Scores> scores;
+  /// It makes queries, keys or values of attention.
+  bool isForAttention = false;
   /// It has no choice of its own: it is split as the result of this operator is. Its own index where it has.
   unsigned leader = 0;
   /// What somebody pinned its node to: a number that the caller of readGraph gave it. None where nobody did, and of

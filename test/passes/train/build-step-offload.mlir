@@ -28,21 +28,18 @@ dfg.graph @main(%x: tensor<2x4xf32>) -> tensor<f32> {
 
 // -----
 
-// Scores of attention are computed again, of queries and keys that come back. What shows the bytes of another value moves
-// as that does.
+// Scores of 64 x 64 are in memory, and move as all else does; what shows the bytes of another value moves as that does.
 // CHECK-LABEL: dfg.graph @train(
 // CHECK: %[[Q:.*]] = dfg.exp
 // CHECK-NEXT: %[[KEPT:.*]] = dfg.offload %[[Q]]
 // CHECK: %[[QUERIES:.*]] = dfg.reshape %[[Q]]
 // CHECK-NOT: dfg.offload
 // CHECK: dfg.dot_general %[[QUERIES]], %[[QUERIES]]
-// CHECK: dfg.softmax
-// CHECK-NOT: dfg.offload
-// CHECK: %[[BACK:.*]] = dfg.fetch %[[KEPT]]
-// CHECK: %[[AGAIN:.*]] = dfg.reshape %[[BACK]]
-// CHECK: %[[SCORES:.*]] = dfg.dot_general %[[AGAIN]], %[[AGAIN]]
-// CHECK: dfg.softmax %[[SCORES]]
-// CHECK-NOT: dfg.fetch
+// CHECK: %[[P:.*]] = dfg.softmax
+// CHECK-NEXT: %[[WEIGHTS:.*]] = dfg.offload %[[P]]
+// CHECK-DAG: %[[BACK:.*]] = dfg.fetch %[[KEPT]]
+// CHECK-DAG: dfg.reshape %[[BACK]]
+// CHECK-DAG: dfg.fetch %[[WEIGHTS]]
 dist.mesh @d0 <[], devices = [0]>
 dfg.parameter @w : tensor<64x8xf32> = #dfg.fill<value = 1.0>
 dfg.graph @main(%x: tensor<64x8xf32>) -> tensor<f32> {
@@ -53,11 +50,46 @@ dfg.graph @main(%x: tensor<64x8xf32>) -> tensor<f32> {
   %s = dfg.dot_general %q, %q {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>,
       rhs_contracting = array<i64: 2>, dist.place = #dist.place<@d0, by = "test">}
       : (tensor<1x64x8xf32>, tensor<1x64x8xf32>) -> tensor<1x64x64xf32>
-  %p = dfg.softmax %s {dim = 2 : i64, dist.place = #dist.place<@d0, by = "test">} : (tensor<1x64x64xf32>) -> tensor<1x64x64xf32>
+  %p = dfg.softmax %s {dim = 2 : i64, dist.place = #dist.place<@d0, by = "test">}
+      : (tensor<1x64x64xf32>) -> tensor<1x64x64xf32>
   %r = dfg.dot_general %p, %q {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>,
       rhs_contracting = array<i64: 1>, dist.place = #dist.place<@d0, by = "test">}
       : (tensor<1x64x64xf32>, tensor<1x64x8xf32>) -> tensor<1x64x8xf32>
-  %loss = dfg.reduce %r {dims = array<i64: 0, 1, 2>, kind = #dfg.reduce_kind<sum>, dist.place = #dist.place<@d0, by = "test">}
+  %e = dfg.tanh %r {dist.place = #dist.place<@d0, by = "test">} : (tensor<1x64x8xf32>) -> tensor<1x64x8xf32>
+  %loss = dfg.reduce %e {dims = array<i64: 0, 1, 2>, kind = #dfg.reduce_kind<sum>, dist.place = #dist.place<@d0, by = "test">}
       : (tensor<1x64x8xf32>) -> tensor<f32>
+  dfg.return %loss : tensor<f32>
+}
+
+// -----
+
+// Scores of 4096 x 4096 are never all in memory: attention's gradient is found with it, and what it reads stays.
+// CHECK-LABEL: dfg.graph @train(
+// CHECK-NOT: dfg.offload
+// CHECK: dfg.softmax
+// CHECK-NOT: dfg.offload
+// CHECK: %[[T:.*]] = dfg.tanh
+// CHECK-NEXT: %[[MOVED:.*]] = dfg.offload %[[T]]
+// CHECK-NOT: dfg.offload
+// CHECK: dfg.fetch %[[MOVED]]
+// CHECK-NOT: dfg.{{fetch|offload}}
+dist.mesh @d0 <[], devices = [0]>
+dfg.parameter @w : tensor<4096x8xf32> = #dfg.fill<value = 1.0>
+dfg.graph @main(%x: tensor<4096x8xf32>) -> tensor<f32> {
+  %w = dfg.read @w : tensor<4096x8xf32>
+  %0 = dfg.mul %x, %w {dist.place = #dist.place<@d0, by = "test">} : (tensor<4096x8xf32>, tensor<4096x8xf32>) -> tensor<4096x8xf32>
+  %1 = dfg.exp %0 {dist.place = #dist.place<@d0, by = "test">} : (tensor<4096x8xf32>) -> tensor<4096x8xf32>
+  %q = dfg.reshape %1 {dist.place = #dist.place<@d0, by = "test">} : (tensor<4096x8xf32>) -> tensor<1x4096x8xf32>
+  %s = dfg.dot_general %q, %q {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>,
+      rhs_contracting = array<i64: 2>, dist.place = #dist.place<@d0, by = "test">}
+      : (tensor<1x4096x8xf32>, tensor<1x4096x8xf32>) -> tensor<1x4096x4096xf32>
+  %p = dfg.softmax %s {dim = 2 : i64, dist.place = #dist.place<@d0, by = "test">}
+      : (tensor<1x4096x4096xf32>) -> tensor<1x4096x4096xf32>
+  %r = dfg.dot_general %p, %q {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>,
+      rhs_contracting = array<i64: 1>, dist.place = #dist.place<@d0, by = "test">}
+      : (tensor<1x4096x4096xf32>, tensor<1x4096x8xf32>) -> tensor<1x4096x8xf32>
+  %e = dfg.tanh %r {dist.place = #dist.place<@d0, by = "test">} : (tensor<1x4096x8xf32>) -> tensor<1x4096x8xf32>
+  %loss = dfg.reduce %e {dims = array<i64: 0, 1, 2>, kind = #dfg.reduce_kind<sum>, dist.place = #dist.place<@d0, by = "test">}
+      : (tensor<1x4096x8xf32>) -> tensor<f32>
   dfg.return %loss : tensor<f32>
 }

