@@ -52,9 +52,11 @@ FailureOr<Value> StepWriter::fetch(OpResult kept, Operation *user) {
   if (Value known = fetched.lookup(kept))
     return known;
   Operation *producer = kept.getOwner();
-  // What shows the bytes of another value is fetched with it.
-  if (auto shown = isa<dfg::ReshapeOp>(producer) ? dyn_cast<OpResult>(producer->getOperand(0)) : OpResult();
-      shown && makers.contains(shown.getOwner())) {
+  // What shows the bytes of another value is fetched with it, or stays with it.
+  if (isa<dfg::ReshapeOp>(producer)) {
+    auto shown = dyn_cast<OpResult>(producer->getOperand(0));
+    if (!shown || !makers.contains(shown.getOwner()))
+      return fetched[kept] = kept;
     FailureOr<Value> source = fetch(shown, user);
     if (failed(source))
       return failure();

@@ -32,9 +32,9 @@ Recomputation recomputationOf(const IntervalSums &sums, Recompute recompute) {
   if (recompute == Recompute::None)
     return again;
   if (recompute == Recompute::Offload) {
-    // While the gradients of a piece are computed, the activations of the one before come back.
+    // While the gradients of a piece are computed, its activations are back.
     again.offloaded = sums.saved - sums.unmoved;
-    again.transient = std::min(again.offloaded, 2 * sums.largestPiece);
+    again.transient = std::min(again.offloaded, sums.largestPiece);
     return again;
   }
   bool isFull = recompute == Recompute::Full;

@@ -177,7 +177,8 @@ std::optional<Choice> Searcher::choiceToFit(Choice choice, int64_t microbatches,
   double mostSeconds = std::numeric_limits<double>::infinity();
   double offload = offloads[choice.setting];
   for (Recompute uniform : waysToKeep(offload > 0))
-    if (Recomputation again = search::recomputationOf(sums, uniform); fits(again))
+    if (Recomputation again = search::recomputationOf(sums, uniform);
+        fits(again) && (again.offloaded == 0 || fitsInHost(again.offloaded, choice, microbatches)))
       mostSeconds = std::min(
           mostSeconds, again.seconds + offloadDelay(again.offloaded * offload, sums.forward, sums.backward).seconds());
   std::vector<IntervalSums> pieces = intervals.sumsByPiece(choice.first, choice.last, choice.setting, choice.weights);
