@@ -71,12 +71,12 @@ FailureOr<Value> StepWriter::fetch(OpResult kept, Operation *user) {
   Layout layout = layouts->results[kept.getResultNumber()];
   layout.partial.clear();
   layout.combiner = Combiner::None;
-  OpBuilder behind(producer->getContext(), &recorder);
-  behind.setInsertionPointAfter(producer);
+  OpBuilder copies(producer->getContext(), &recorder);
+  copies.setInsertionPointAfter(producer);
   recorder.take();
-  Value offloaded = dfg::OffloadOp::create(behind, partOf(kept.getLoc(), "offload"), kept);
-  behind.setInsertionPoint(user);
-  Value back = dfg::FetchOp::create(behind, partOf(kept.getLoc(), "fetch"), offloaded);
+  Value offloaded = dfg::OffloadOp::create(copies, partOf(kept.getLoc(), "offload"), kept);
+  copies.setInsertionPoint(user);
+  Value back = dfg::FetchOp::create(copies, partOf(kept.getLoc(), "fetch"), offloaded);
   SmallVector<Operation *> created = recorder.take();
   places.begin(place.getMesh(), place.getBy());
   for (Value value : {Value(kept), offloaded, back})

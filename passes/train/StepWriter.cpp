@@ -33,7 +33,12 @@ FailureOr<dfg::GraphOp> StepWriter::write() {
   for (auto [index, stage] : llvm::enumerate(stages))
     for (Operation *op : stage.operators)
       stageOf[op] = static_cast<unsigned>(index);
-  if (failed(findUnmoved()))
+  bool offloads = llvm::any_of(stages, [&](const Stage &stage) {
+    return llvm::any_of(stage.getSegments(), [&](const Segment &segment) {
+      return keptOf(static_cast<unsigned>(&stage - stages.data()), segment) == KeptActivations::InHost;
+    });
+  });
+  if (offloads && failed(findUnmoved()))
     return failure();
   bool doesStep = part != StepPart::Fill, begins = part == StepPart::Fill || part == StepPart::Steady;
   if (failed(readParameters()) || (doesStep && failed(shareLoss())))
