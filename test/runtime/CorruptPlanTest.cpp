@@ -146,7 +146,7 @@ TEST(Plan, RefusesOtherVersions) {
   PlanBuilder builder;
   builder.plan.version = 1;
   Error error = Plan::fromBytes(builder.bytes()).error();
-  EXPECT_EQ(error.message(), "plan has version 1, expected 6; compile the model again with this version of Cleave");
+  EXPECT_EQ(error.message(), "plan has version 1, expected 7; compile the model again with this version of Cleave");
 }
 
 // Parts that FlatBuffers lets be absent are missed by name.

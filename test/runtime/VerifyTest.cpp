@@ -288,8 +288,10 @@ constexpr Broken structure[] = {
     {"BufferAlignment", [](PlanBuilder &b) { b.program(0).buffers[0]->offset = 4; }, "multiple of 64, got 4"},
     {"BufferOutside", [](PlanBuilder &b) { b.program(0).buffers[0]->offset = 128; },
      "expects to lie in an arena of 128 bytes, got offset 128"},
+    {"BufferFarOutside", [](PlanBuilder &b) { b.program(0).buffers[0]->offset = hostOffset - 64; },
+     "expects to lie in an arena of 128 bytes, got offset 4611686018427387840"},
     {"BufferOffsetWraps", [](PlanBuilder &b) { b.program(0).buffers[0]->offset = UINT64_MAX - 63; },
-     "expects to lie in an arena of 128 bytes"},
+     "expects to lie in 0 bytes of the host's memory, got offset 13835058055282163648"},
     {"ArenaTooLarge", [](PlanBuilder &b) { b.program(0).arena_bytes = 4096; }, "but its buffers end at 80"},
     {"LiveBytes", [](PlanBuilder &b) { b.program(0).live_bytes = 4096; }, "fewer than the 4096 live at once"},
     {"MemoryLimit", [](PlanBuilder &b) { b.plan.devices[0]->memory_limit = 100; }, "has a memory limit of 100 bytes"},
@@ -436,7 +438,7 @@ TEST_P(BrokenOffload, IsRejected) {
 /// Of the body of device a, 4 is the offload and 5 the fetch.
 constexpr Broken offloads[] = {
     {"Outside", [](PlanBuilder &b) { b.program(0).buffers[3]->offset += 64; },
-     "expects to lie in the host's memory, 64 bytes, got offset 64 and 16 bytes"},
+     "expects to lie in 64 bytes of the host's memory, got offset 64 and 16 bytes"},
     {"Unused", [](PlanBuilder &b) { b.program(0).host_bytes = 128; },
      "has 128 bytes of the host's memory, but its buffers there end at 16"},
     {"TooMuch", [](PlanBuilder &b) { b.program(0).host_bytes = UINT64_MAX; },
