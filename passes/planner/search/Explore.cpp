@@ -77,10 +77,26 @@ void Searcher::explore(int64_t microbatches) {
       if (bound.seconds < toBeat())
         trySchedule(microbatches, bound.choice, costs);
   }
-  if (!hadPlan && std::isfinite(toBeat()) && !outOfTime())
+  // What is known of the costs makes it cheap to prove less than before.
+  bool provesLess = certifies() && isProvenLess(microbatches, toBeat()) && leastOf(bounds) < toBeat();
+  if (std::isfinite(toBeat()) && (!hadPlan || provesLess) && !outOfTime())
     bounds = boundSchedules(microbatches, toBeat());
-  leastSeconds[microbatches] = leastOf(bounds);
+  double &least = leastSeconds[microbatches] = leastOf(bounds);
+  if (best && best->microbatches == microbatches && least < toBeat() && !outOfTime())
+    least = std::max(least, simpleBoundOf(microbatches));
   forget();
+}
+
+bool Searcher::isProvenLess(int64_t microbatches, double enough) const {
+  auto before = boundedFor.find(microbatches);
+  return before == boundedFor.end() || enough < before->second;
+}
+
+double Searcher::simpleBoundOf(int64_t microbatches) {
+  auto [known, isNew] = simpleBounds.try_emplace(microbatches);
+  if (isNew)
+    known->second = lowerBoundOf(microbatches);
+  return known->second;
 }
 
 /// The schedules of which least may be expected first.
@@ -95,9 +111,11 @@ std::vector<Searcher::Bounded> Searcher::boundSchedules(int64_t microbatches, do
       bounds.push_back({choice, least});
     return bounds;
   }
-  LeastCosts costs(*this, microbatches, enough);
+  if (!leastCosts)
+    leastCosts = std::make_unique<LeastCosts>(*this, microbatches);
+  leastCosts->setEnough(enough);
   for (ScheduleChoice choice : schedules(microbatches))
-    bounds.push_back({choice, costs.boundOf(choice)});
+    bounds.push_back({choice, leastCosts->boundOf(choice)});
   llvm::stable_sort(bounds, [](const Bounded &left, const Bounded &right) { return left.seconds < right.seconds; });
   return bounds;
 }
@@ -120,12 +138,10 @@ void Searcher::certifyNumber(int64_t microbatches, double enough) {
   if (least >= enough || (least > 0 && !certifies()))
     return;
   // With less to prove than before, the same work may prove it.
-  auto before = boundedFor.find(microbatches);
-  bool isLess = before == boundedFor.end() || enough < before->second;
-  if (certifies() && isLess && !outOfTime())
+  if (certifies() && isProvenLess(microbatches, enough) && !outOfTime())
     least = std::max(least, leastOf(boundSchedules(microbatches, enough)));
   if (least < enough)
-    least = std::max(least, lowerBoundOf(microbatches));
+    least = std::max(least, simpleBoundOf(microbatches));
   forget();
 }
 
@@ -135,6 +151,7 @@ void Searcher::certify(double enough) {
 }
 
 void Searcher::forget() {
+  leastCosts.reset();
   intervals.forget();
   choices.clear();
 }

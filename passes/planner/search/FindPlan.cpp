@@ -55,6 +55,9 @@ static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, c
     for (auto &some : promised)
       numbers.insert(numbers.end(), some.begin(), some.end());
     llvm::sort(numbers);
+    // The most promising number is likely to stay the best one, which is searched on all grids.
+    if (!numbers.empty())
+      own.front()->searchOnAllGrids(numbers.front().second);
     // The first number of each thread gives a plan that rules out most others.
     size_t first = std::min<size_t>(shares, numbers.size());
     for (auto [begin, end] : {std::pair<size_t, size_t>(0, first), {first, numbers.size()}}) {

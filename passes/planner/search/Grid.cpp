@@ -40,52 +40,82 @@ double Grid::allGather(double bytes, llvm::ArrayRef<unsigned> axes) const { retu
 
 double Grid::exchangeHalo(double bytes, unsigned axis) const { return cost.exchangeHalo(bytes, {axis}); }
 
-double Grid::convert(double bytes, const State &from, const State &to) const {
-  llvm::SmallVector<unsigned, 3> changed, reduced;
-  bool isByChunks = false;
+Grid::Change Grid::changeOf(const State &from, const State &to) const {
+  Change change;
+  bool isByChunks = false, changes = false;
   for (unsigned axis = 0; axis != sizes.size(); ++axis) {
-    isByChunks |= AxisState::isByChunks(from[axis]) || AxisState::isByChunks(to[axis]);
-    if (from[axis] == to[axis] || sizes[axis] == 1)
-      continue;
-    if (to[axis] == AxisState::partial)
-      return solver::forbidden;
-    if (AxisState::goesAround(from[axis]) != AxisState::goesAround(to[axis])) {
-      if (AxisState::withoutRing(from[axis]) != AxisState::withoutRing(to[axis]))
-        return solver::forbidden;
-      continue;
+    uint64_t before = from[axis], after = to[axis];
+    isByChunks |= AxisState::isByChunks(before) || AxisState::isByChunks(after);
+    Step step = AxisState::isCut(before) ? Step::NoneOfCut : Step::None;
+    if (before != after && sizes[axis] != 1) {
+      if (after == AxisState::partial)
+        return {0, false};
+      if (AxisState::goesAround(before) != AxisState::goesAround(after)) {
+        if (AxisState::withoutRing(before) != AxisState::withoutRing(after))
+          return {0, false};
+      } else {
+        changes = true;
+        if (before == AxisState::partial)
+          step = after == AxisState::whole ? Step::AllReduce : Step::ReduceScatter;
+        else if (before == AxisState::whole)
+          step = Step::Slice;
+        else
+          step = after == AxisState::whole ? Step::AllGather : Step::AllToAll;
+      }
     }
-    // A slice is free and makes everything else cheaper, so that it may come first.
-    changed.push_back(axis);
-    if (from[axis] == AxisState::partial && to[axis] == AxisState::whole)
+    change.steps |= static_cast<uint32_t>(step) << 3 * axis;
+  }
+  change.isPossible = !isByChunks || !changes;
+  return change;
+}
+
+double Grid::convert(double bytes, Change change) const {
+  if (!change.isPossible)
+    return solver::forbidden;
+  llvm::SmallVector<unsigned, mostAxes> changed, reduced;
+  double held = bytes;
+  for (unsigned axis = 0; axis != sizes.size(); ++axis) {
+    Step step = change.at(axis);
+    if (step == Step::NoneOfCut || step == Step::AllGather || step == Step::AllToAll)
+      held /= static_cast<double>(sizes[axis]);
+    if (step != Step::None && step != Step::NoneOfCut)
+      changed.push_back(axis);
+    if (step == Step::AllReduce)
       reduced.push_back(axis);
   }
-  if (isByChunks && !changed.empty())
-    return solver::forbidden;
   if (changed.empty())
     return 0;
   double best = solver::forbidden;
+  // A slice is free and makes everything else cheaper, so that it may come first.
   for (const auto &order : orders) {
-    double seconds = 0, local = localBytes(bytes, from);
+    double seconds = 0, local = held;
     bool reducedDone = false;
     for (unsigned axis : order) {
-      if (!llvm::is_contained(changed, axis))
-        continue;
       auto ways = static_cast<double>(sizes[axis]);
-      if (from[axis] == AxisState::partial && to[axis] == AxisState::whole) {
+      switch (change.at(axis)) {
+      case Step::None:
+      case Step::NoneOfCut:
+        break;
+      case Step::AllReduce:
         // All at once, when the first of them comes.
         if (!reducedDone)
           seconds += allReduce(local, reduced);
         reducedDone = true;
-      } else if (from[axis] == AxisState::partial) {
+        break;
+      case Step::ReduceScatter:
         seconds += cost.reduceScatter(local, {axis});
         local /= ways;
-      } else if (from[axis] == AxisState::whole) {
+        break;
+      case Step::Slice:
         local /= ways;
-      } else if (to[axis] == AxisState::whole) {
+        break;
+      case Step::AllGather:
         local *= ways;
         seconds += cost.allGather(local, {axis});
-      } else {
+        break;
+      case Step::AllToAll:
         seconds += cost.allToAll(local * ways, {axis});
+        break;
       }
     }
     best = std::min(best, seconds);

@@ -60,7 +60,19 @@ public:
   ///   whole -> cut       slice (free)
   ///
   /// To what goes around, and back, comes nothing but the same cut, and to what is by chunks nothing but that.
-  double convert(double bytes, const State &from, const State &to) const;
+  double convert(double bytes, const State &from, const State &to) const {
+    return convert(bytes, changeOf(from, to));
+  }
+  /// What is done along each axis: of all that pairs of states may be, this alone is what it takes seconds for.
+  enum class Step : uint8_t { None, NoneOfCut, AllReduce, ReduceScatter, Slice, AllGather, AllToAll };
+  struct Change {
+    uint32_t steps = 0; ///< Three bits an axis.
+    bool isPossible = true;
+
+    Step at(unsigned axis) const { return static_cast<Step>(steps >> 3 * axis & 7); }
+  };
+  Change changeOf(const State &from, const State &to) const;
+  double convert(double bytes, Change change) const;
   /// An all-reduce of a device's `bytes` over axes.
   double allReduce(double bytes, llvm::ArrayRef<unsigned> axes) const;
   double allGather(double bytes, llvm::ArrayRef<unsigned> axes) const;

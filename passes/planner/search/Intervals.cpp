@@ -17,7 +17,7 @@ void IntervalSums::addPiece(const Sums &piece, double entryBytes) {
 
 /// Of a path of pieces from the beginning of an interval: by state of the tensor at its end, the least cost.
 struct Intervals::Products {
-  std::vector<double> values;
+  llvm::MutableArrayRef<double> values; ///< In `productMemory`.
   unsigned best = none;
   /// What it amounts to, by state at the end, where somebody asked: paths that go on from here ask for few.
   std::map<unsigned, IntervalSums> sums;
@@ -27,7 +27,7 @@ struct Intervals::Products {
 struct Intervals::Node {
   unsigned parent = none, piece = none;
   std::map<unsigned, unsigned> longer;
-  std::unordered_map<unsigned, Products> products; ///< By objective.
+  llvm::DenseMap<unsigned, Products *> products; ///< By objective.
 };
 
 Intervals::Intervals(const SearchGraph &graph, FixedFactors fixed)
@@ -55,10 +55,10 @@ unsigned Intervals::objectiveOf(unsigned setting, const Weights &weights) {
 void Intervals::forget() {
   for (auto &ofSetting : tables)
     ofSetting.clear();
-  // An empty map's clearing takes as long as its buckets are many.
   for (Node &node : nodes)
-    if (!node.products.empty())
-      node.products.clear();
+    node.products.clear();
+  allProducts.clear();
+  productMemory.Reset();
   bundles.clear();
 }
 
@@ -136,20 +136,22 @@ Intervals::Table &Intervals::tableOf(unsigned piece, unsigned setting) {
   return *table;
 }
 
-const std::vector<double> &Intervals::valuesBefore(unsigned node, unsigned objective) {
-  return nodes[node].parent == 0 ? tableOf(nodes[node].piece, objectives[objective].setting).entrySeconds
-                                 : productsOf(nodes[node].parent, objective).values;
+llvm::ArrayRef<double> Intervals::valuesBefore(unsigned node, unsigned objective) {
+  if (nodes[node].parent == 0)
+    return tableOf(nodes[node].piece, objectives[objective].setting).entrySeconds;
+  return productsOf(nodes[node].parent, objective).values;
 }
 
 Intervals::Products &Intervals::productsOf(unsigned node, unsigned objective) {
-  if (auto known = nodes[node].products.find(objective); known != nodes[node].products.end())
-    return known->second;
-  auto [setting, weights] = objectives[objective];
+  if (Products *known = nodes[node].products.lookup(objective))
+    return *known;
+  const auto &[setting, weights] = objectives[objective];
   Table &table = tableOf(nodes[node].piece, setting);
-  const std::vector<double> &before = valuesBefore(node, objective);
+  llvm::ArrayRef<double> before = valuesBefore(node, objective);
   const Table::Solved &solved = table.solve(weights);
-  Products made;
-  made.values.assign(table.exits, solver::forbidden);
+  Products &made = allProducts.emplace_back();
+  made.values = {productMemory.Allocate<double>(table.exits), table.exits};
+  llvm::fill(made.values, solver::forbidden);
   for (unsigned entry = 0; solved.values() && entry != table.entries; ++entry) {
     const double *row = solved.values()->data() + static_cast<size_t>(entry) * table.exits;
     solver::lowerToSum(made.values.data(), before[entry], &row, 1, table.exits);
@@ -157,14 +159,15 @@ Intervals::Products &Intervals::productsOf(unsigned node, unsigned objective) {
   for (unsigned exit = 0; exit != table.exits; ++exit)
     if (made.values[exit] < (made.best == none ? solver::forbidden : made.values[made.best]))
       made.best = exit;
-  return nodes[node].products[objective] = std::move(made);
+  nodes[node].products[objective] = &made;
+  return made;
 }
 
 /// The state before the last piece of a path on the best way to one behind it.
 unsigned Intervals::entryOf(unsigned node, unsigned exit, unsigned objective) {
-  auto [setting, weights] = objectives[objective];
+  const auto &[setting, weights] = objectives[objective];
   Table &table = tableOf(nodes[node].piece, setting);
-  const std::vector<double> &before = valuesBefore(node, objective);
+  llvm::ArrayRef<double> before = valuesBefore(node, objective);
   const std::vector<double> &values = *table.solve(weights).values();
   unsigned best = 0;
   for (unsigned entry = 1; entry != table.entries; ++entry)
@@ -187,7 +190,7 @@ const IntervalSums &Intervals::sumsAt(unsigned node, unsigned exit, unsigned obj
   IntervalSums &to = known->second;
   if (!isNew)
     return to;
-  auto [setting, weights] = objectives[objective];
+  const auto &[setting, weights] = objectives[objective];
   Table &table = tableOf(nodes[node].piece, setting);
   unsigned entry = entryOf(node, exit, objective);
   if (nodes[node].parent == 0)

@@ -11,9 +11,12 @@
 #include "passes/planner/search/PieceTable.h"
 #include "passes/planner/solver/SharedLayouts.h"
 
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/Support/Allocator.h"
+
+#include <deque>
 #include <map>
 #include <memory>
-#include <unordered_map>
 
 namespace cleave::search {
 
@@ -107,7 +110,7 @@ private:
   unsigned nodeOf(unsigned first, unsigned last);
   Table &tableOf(unsigned piece, unsigned setting);
   unsigned objectiveOf(unsigned setting, const Weights &weights);
-  const std::vector<double> &valuesBefore(unsigned node, unsigned objective);
+  llvm::ArrayRef<double> valuesBefore(unsigned node, unsigned objective);
   Products &productsOf(unsigned node, unsigned objective);
   unsigned entryOf(unsigned node, unsigned exit, unsigned objective);
   /// What the best choices of a path amount to that end with a state.
@@ -151,6 +154,8 @@ private:
   std::map<std::string, unsigned> pieceByStructure;
   std::vector<std::pair<unsigned, unsigned>> pieces;
   std::vector<Node> nodes;
+  std::deque<Products> allProducts;
+  llvm::BumpPtrAllocator productMemory;
   /// By first layer and the one after the last, on the ring; none until it is asked for.
   std::vector<unsigned> nodeByLayers;
   /// By setting and piece.

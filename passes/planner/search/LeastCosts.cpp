@@ -15,9 +15,9 @@ static constexpr double pricesOfBytes[] = {0.3, 1, 3}, pricesOfSteps[] = {1, 16}
 /// At which gradients of weights are priced: as many as schedules delay.
 static constexpr double pricesOfWeights[] = {2, 3};
 
-LeastCosts::LeastCosts(Searcher &searcher, int64_t microbatches, double enough)
-    : searcher(searcher), costs(searcher, microbatches), microbatches(microbatches), enough(enough),
-      count(searcher.fullMicrobatches(microbatches)), mostSeconds(enough / count),
+LeastCosts::LeastCosts(Searcher &searcher, int64_t microbatches)
+    : searcher(searcher), costs(searcher, microbatches), microbatches(microbatches),
+      count(searcher.fullMicrobatches(microbatches)),
       byteUnit(searcher.memoryBinds ? searcher.secondsPerByte(microbatches) : 0) {
   // Interleaved ones keep less than two for each stage, the others most with the most stages.
   auto mostStages = static_cast<unsigned>(std::min<size_t>(searcher.busy.size(), searcher.intervals.numLayers()));
@@ -28,6 +28,13 @@ LeastCosts::LeastCosts(Searcher &searcher, int64_t microbatches, double enough)
   if (searcher.machine.executor.overlapsGradients)
     hidden = std::min(searcher.hidden, 1.0);
   makeBundles();
+}
+
+void LeastCosts::setEnough(double seconds) {
+  enough = seconds;
+  mostSeconds = enough / count;
+  ranges.clear();
+  known.clear();
 }
 
 Weights LeastCosts::weightsOf(Recompute recompute, unsigned price) const {

@@ -17,9 +17,11 @@ namespace cleave::search {
 /// range is an option that takes `low`, with the greatest such x of each kind.
 class LeastCosts : public stages::StageCosts {
 public:
-  /// No bound has to be more than `enough` seconds: stages that are too slow for a plan of less are left out.
-  LeastCosts(Searcher &searcher, int64_t microbatches, double enough);
+  LeastCosts(Searcher &searcher, int64_t microbatches);
 
+  /// No bound has to be more than that many seconds: stages that are too slow for a plan of less are left out. Expected
+  /// before the first bound. After another one, what the least sums are is still known.
+  void setEnough(double seconds);
   /// No plan with that schedule takes less; no more than enough.
   double boundOf(ScheduleChoice choice);
 
@@ -61,7 +63,7 @@ private:
   Searcher &searcher;
   Costs costs;
   int64_t microbatches;
-  double enough, count, mostSeconds, mostInFlight, byteUnit;
+  double enough = 0, count, mostSeconds = 0, mostInFlight, byteUnit;
   double hidden = 1;    ///< What a second of joining costs while it is hidden.
   unsigned delayed = 0; ///< Of the schedule,
   double share = 1;     ///< and the part of a stage's seconds that its ramp is.

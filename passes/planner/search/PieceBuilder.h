@@ -93,6 +93,8 @@ private:
   unsigned numAxes;
   OperatorWork work;
   std::map<std::tuple<double, std::vector<State>, std::vector<State>>, std::vector<double>> knownConversions;
+  /// By bytes of a tensor: the seconds of Grid::Change::steps.
+  std::map<double, llvm::DenseMap<uint32_t, double>> knownChanges;
   /// What the numbers of an edge follow from: conversions of a tensor and of its gradient, and by choice of either end
   /// which states they are between.
   struct EdgeTable {

@@ -67,20 +67,36 @@ std::vector<std::vector<double>> PieceTable::secondsUnder(const Weights &weights
   std::vector<std::vector<double>> seconds(problem.variables.size());
   for (unsigned variable = 0; variable != seconds.size(); ++variable)
     for (unsigned choice = 0; choice != problem.domainOf(variable).size(); ++choice)
-      seconds[variable].push_back(secondsUnder(weights, variable, choice));
+      seconds[variable].push_back(secondsUnder(weights, pricedOf(variable, choice)));
   return seconds;
 }
 
-double PieceTable::secondsUnder(const Weights &weights, unsigned variable, unsigned choice) const {
-  if (weights.ringsOnly && piece->gathersKeys(variable, choice))
-    return solver::forbidden;
-  const solver::Choice &cost = piece->problem.domainOf(variable)[choice];
+PieceTable::Priced PieceTable::pricedOf(unsigned variable, unsigned choice) const {
+  const PieceOptions &options = piece->getOptions();
   const Sums &sums = piece->sumsOf(variable, choice);
-  double checkpoint = weights.checkpoints && variable == piece->entryVariable ? piece->entryBytes[choice] : 0;
-  double memory = weights.relaxed ? cheapestKeeping(sums, checkpoint, weights) : weights.secondsPerByte * cost.bytes;
-  double uncounted = (1 - weights.optimizer) * sums.update / piece->getOptions().microbatches;
-  return cost.seconds + weights.reduction * piece->reductions[variable][choice] -
-         weights.delayed * sums.backwardWeights + weights.forward * sums.forward - uncounted + memory;
+  Priced priced;
+  priced.cost = &piece->problem.domainOf(variable)[choice];
+  priced.sums = &sums;
+  priced.gathersKeys = piece->gathersKeys(variable, choice);
+  priced.joining = piece->reductions[variable][choice];
+  priced.update = sums.update / options.microbatches;
+  priced.checkpoint = variable == piece->entryVariable ? piece->entryBytes[choice] : 0;
+  double repeated = sums.forward - sums.forwardExchange;
+  priced.againSelective = std::max(0.0, repeated - sums.contractions);
+  priced.againFull = std::max(0.0, repeated - sums.unrepeated);
+  for (unsigned zero = 0; zero <= 3; ++zero) {
+    priced.stateBytes[zero] = sums.stateBytes(zero);
+    priced.stateSeconds[zero] = sharingSeconds(sums, zero);
+  }
+  return priced;
+}
+
+double PieceTable::secondsUnder(const Weights &weights, const Priced &priced) const {
+  if (weights.ringsOnly && priced.gathersKeys)
+    return solver::forbidden;
+  double memory = weights.relaxed ? cheapestKeeping(priced, weights) : weights.secondsPerByte * priced.cost->bytes;
+  return priced.cost->seconds + weights.reduction * priced.joining - weights.delayed * priced.sums->backwardWeights +
+         weights.forward * priced.sums->forward - (1 - weights.optimizer) * priced.update + memory;
 }
 
 std::vector<double> PieceTable::valuesUnder(const WeightBundle &bundle, std::vector<double> &memory) {
@@ -88,9 +104,11 @@ std::vector<double> PieceTable::valuesUnder(const WeightBundle &bundle, std::vec
   if (hasPlan()) {
     std::vector<std::vector<double>> seconds(problem.variables.size());
     for (unsigned variable = 0; variable != seconds.size(); ++variable)
-      for (unsigned choice = 0; choice != problem.domainOf(variable).size(); ++choice)
+      for (unsigned choice = 0; choice != problem.domainOf(variable).size(); ++choice) {
+        Priced priced = pricedOf(variable, choice);
         for (const Weights &weights : bundle)
-          seconds[variable].push_back(secondsUnder(weights, variable, choice));
+          seconds[variable].push_back(secondsUnder(weights, priced));
+      }
     return plan->valuesOf(seconds, memory);
   }
   std::vector<double> values(size_t(entries) * exits * solver::numLanes, solver::forbidden);
@@ -110,10 +128,11 @@ solver::ChoiceProblem PieceTable::weighted(const Weights &weights) const {
   return problem;
 }
 
-double PieceTable::cheapestKeeping(const Sums &sums, double checkpoint, const Weights &weights) const {
+double PieceTable::cheapestKeeping(const Priced &priced, const Weights &weights) const {
   const double price = weights.secondsPerByte, priceOfSaved = price * weights.inFlight,
-               repeated = sums.forward - sums.forwardExchange;
+               checkpoint = weights.checkpoints ? priced.checkpoint : 0;
   const PieceOptions &options = piece->getOptions();
+  const Sums &sums = *priced.sums;
   auto mayBe = [](const auto &fixed, auto value) { return !fixed || *fixed == value; };
   double activations = solver::forbidden, state = solver::forbidden;
   if (!options.training)
@@ -121,17 +140,17 @@ double PieceTable::cheapestKeeping(const Sums &sums, double checkpoint, const We
   if (mayBe(weights.relaxed->recompute, Recompute::None))
     activations = priceOfSaved * sums.saved;
   if (mayBe(weights.relaxed->recompute, Recompute::Selective))
-    activations = std::min(activations, priceOfSaved * (sums.savedProducts + checkpoint) +
-                                            std::max(0.0, repeated - sums.contractions));
+    activations =
+        std::min(activations, priceOfSaved * (sums.savedProducts + checkpoint) + priced.againSelective);
   if (mayBe(weights.relaxed->recompute, Recompute::Full))
-    activations = std::min(activations, priceOfSaved * checkpoint + std::max(0.0, repeated - sums.unrepeated));
+    activations = std::min(activations, priceOfSaved * checkpoint + priced.againFull);
   // What the way to the host's memory takes depends on all that moves.
   if (options.offload > 0 && mayBe(weights.relaxed->recompute, Recompute::Offload))
     activations = std::min(activations, priceOfSaved * sums.unmoved);
   for (unsigned zero = 0; zero <= 3; ++zero)
     if (mayBe(weights.relaxed->zero, zero))
-      state = std::min(state, price * sums.stateBytes(zero) + sharingSeconds(sums, zero) -
-                                  (zero >= 1 ? weights.optimizer * sums.update / options.microbatches : 0));
+      state = std::min(state, price * priced.stateBytes[zero] + priced.stateSeconds[zero] -
+                                  (zero >= 1 ? weights.optimizer * priced.update : 0));
   return activations + state;
 }
 

@@ -68,10 +68,21 @@ private:
   void solveWays(Solved &made);
   /// By variable of the piece and choice: its seconds with all that weights count, memory included.
   std::vector<std::vector<double>> secondsUnder(const Weights &weights) const;
-  double secondsUnder(const Weights &weights, unsigned variable, unsigned choice) const;
+  /// What weights price of a choice.
+  struct Priced {
+    const solver::Choice *cost;
+    const Sums *sums;
+    bool gathersKeys;
+    double joining, update;             ///< Seconds: a step's for gradients, a microbatch's for the optimizer.
+    double checkpoint;                  ///< Bytes of what is kept for computing again.
+    double againSelective, againFull;   ///< Seconds of computing again.
+    double stateBytes[4], stateSeconds[4]; ///< By level of sharing.
+  };
+  Priced pricedOf(unsigned variable, unsigned choice) const;
+  double secondsUnder(const Weights &weights, const Priced &priced) const;
   /// The least that keeping, recomputing and sharing costs beside a choice's seconds. The optimizer's are counted there
-  /// as those of a device that shares nothing. `checkpoint`: bytes of what is kept for computing again.
-  double cheapestKeeping(const Sums &sums, double checkpoint, const Weights &weights) const;
+  /// as those of a device that shares nothing.
+  double cheapestKeeping(const Priced &priced, const Weights &weights) const;
   /// What sharing adds to a microbatch at least: gathering parameters in both passes, and for all but the last
   /// microbatch, half of joining gradients. S seconds of it beside B of computation that hides them take
   /// max(S, B + h min(S, B)), which is no less than B + h / (1 + h) S.

@@ -128,10 +128,23 @@ const std::vector<double> &Piece::Builder::conversions(double bytes, llvm::Array
                                                        llvm::ArrayRef<State> to) {
   auto [entry, isNew] = knownConversions.try_emplace({bytes, from.vec(), to.vec()});
   std::vector<double> &seconds = entry->second;
-  if (isNew)
-    for (const State &before : from)
-      for (const State &after : to)
-        seconds.push_back(grid.convert(bytes, before, after));
+  if (!isNew)
+    return seconds;
+  // Few changes for many pairs of states.
+  llvm::DenseMap<uint32_t, double> &known = knownChanges[bytes];
+  seconds.reserve(from.size() * to.size());
+  for (const State &before : from)
+    for (const State &after : to) {
+      Grid::Change change = grid.changeOf(before, after);
+      if (!change.isPossible) {
+        seconds.push_back(solver::forbidden);
+        continue;
+      }
+      auto [own, isNewChange] = known.try_emplace(change.steps);
+      if (isNewChange)
+        own->second = grid.convert(bytes, change);
+      seconds.push_back(own->second);
+    }
   return seconds;
 }
 

@@ -4,6 +4,7 @@
 
 #include "passes/planner/search/Search.h"
 
+#include "passes/planner/search/LeastCosts.h"
 #include "passes/planner/search/Searcher.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -13,6 +14,29 @@
 #include <set>
 
 namespace cleave::search {
+
+Searcher::Searcher(const SearchGraph &graph, const Machine &machine, const SearchRequest &request, bool sharesDevices,
+                   const DevicesToTry &devices)
+    : graph(graph), machine(machine), request(request), sharesDevices(sharesDevices), available(devices.devices),
+      busy(joined(available, devicesOf(request.pinned))), topology(machine), sharing(machine),
+      intervals(graph, request.fixed),
+      runs(findRuns(machine, available, request.pinned, sharesDevices, devices.asOneKind)) {
+  for (const Run &run : runs) {
+    operatorCosts.push_back(std::make_unique<OperatorCost>(machine, run.devices, request.elementType));
+    sizesOnAllGrids.push_back(stageSizes(run));
+    memories.push_back(leastMemory(run));
+    hostRooms.push_back(leastHostRoom(run));
+    offloadsOfRuns.push_back(offloadOf(run, hostRooms.back()));
+  }
+  begin = std::clock();
+  hidden = hiddenCost(runs.front());
+  memoryBinds = memoryMayBind();
+  sumState();
+  findPinnedLayers();
+  findRepeatedLayers();
+}
+
+Searcher::~Searcher() = default;
 
 //===-- names -------------------------------------------------------------------------------------------------===//
 

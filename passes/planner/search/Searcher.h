@@ -95,6 +95,7 @@ struct ScheduleChoice {
   unsigned chunks = 1;
 };
 
+class LeastCosts;
 class Searcher;
 
 /// What stages cost with one number of microbatches.
@@ -121,25 +122,8 @@ public:
   /// Searches for plans of some of the machine's devices, ascending; pipelines keep them all busy.
   /// `sharesDevices`: a device may belong to several stages.
   Searcher(const SearchGraph &graph, const Machine &machine, const SearchRequest &request, bool sharesDevices,
-           const DevicesToTry &devices)
-      : graph(graph), machine(machine), request(request), sharesDevices(sharesDevices), available(devices.devices),
-        busy(joined(available, devicesOf(request.pinned))), topology(machine), sharing(machine),
-        intervals(graph, request.fixed),
-        runs(findRuns(machine, available, request.pinned, sharesDevices, devices.asOneKind)) {
-    for (const Run &run : runs) {
-      operatorCosts.push_back(std::make_unique<OperatorCost>(machine, run.devices, request.elementType));
-      sizesOnAllGrids.push_back(stageSizes(run));
-      memories.push_back(leastMemory(run));
-      hostRooms.push_back(leastHostRoom(run));
-      offloadsOfRuns.push_back(offloadOf(run, hostRooms.back()));
-    }
-    begin = std::clock();
-    hidden = hiddenCost(runs.front());
-    memoryBinds = memoryMayBind();
-    sumState();
-    findPinnedLayers();
-    findRepeatedLayers();
-  }
+           const DevicesToTry &devices);
+  ~Searcher();
 
   /// What makes the request senseless; nothing where it makes sense.
   std::optional<SearchFailure> checkRequest() const;
@@ -150,7 +134,9 @@ public:
   /// than the best plan so far. Numbers near powers of two are searched on all grids; the others, and more sizes of
   /// stages, on plain ones.
   void explore(int64_t microbatches);
-  /// The same on all grids for the number of the best plan.
+  /// From now on a number of microbatches is searched on all grids.
+  void searchOnAllGrids(int64_t microbatches) { onAllGrids.insert(microbatches); }
+  /// Explores the number of the best plan on all grids, if it was not.
   void exploreBest();
   /// Bounds all numbers of microbatches again whose bound is less than `enough`, which is all that has to be proven; or
   /// one of them.
@@ -297,6 +283,10 @@ private:
   };
   static double leastOf(llvm::ArrayRef<Bounded> bounds);
   std::vector<Bounded> boundSchedules(int64_t microbatches, double enough);
+  /// Whether `enough` is less than what its schedules' bounds were asked to prove so far.
+  bool isProvenLess(int64_t microbatches, double enough) const;
+  /// lowerBoundOf, once for each number.
+  double simpleBoundOf(int64_t microbatches);
   bool certifies() const { return request.certifies && !sharesDevices; }
   /// Gives back the memory of what one number of microbatches needed.
   void forget();
@@ -398,6 +388,9 @@ private:
   std::map<int64_t, double> leastSeconds;
   /// What their bounds were asked to prove last.
   std::map<int64_t, double> boundedFor;
+  std::map<int64_t, double> simpleBounds;
+  /// Of the number of microbatches that is looked at.
+  std::unique_ptr<LeastCosts> leastCosts;
   /// Numbers of microbatches with which stages may be on any grid.
   std::set<int64_t> onAllGrids;
   double quickSeconds = 0; ///< Of the best plan of equal stages with one number of microbatches.

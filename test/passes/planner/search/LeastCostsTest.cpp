@@ -179,7 +179,8 @@ TEST_P(LeastCostsTest, AreNoWorseThanAnyOption) {
       llvm::append_range(optionsOf.back(), every.options(first, last, kind, devices, microbatches));
     }
     double enough = searcher.secondsToBeat;
-    LeastCosts least(searcher, microbatches, enough);
+    LeastCosts least(searcher, microbatches);
+    least.setEnough(enough);
     for (const char *name : {"1f1b", "zb-h1", "zb-h2", "zb-v", "dualpipe-v"}) {
       stages::StageProblem problem;
       problem.microbatches = microbatches;
