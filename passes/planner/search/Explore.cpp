@@ -40,28 +40,23 @@ void Searcher::trySchedule(int64_t microbatches, ScheduleChoice schedule, Costs 
                                    best->seconds * 1e3));
 }
 
-std::vector<std::pair<double, int64_t>> Searcher::exploreQuickly(unsigned share, unsigned shares) {
-  std::set<int64_t> all = microbatchNumbers();
-  std::vector<std::pair<double, int64_t>> promised;
-  unsigned index = 0;
+std::vector<double> Searcher::exploreQuickly(llvm::ArrayRef<int64_t> numbers) {
+  std::vector<double> promised;
   onAllGrids.clear();
-  for (int64_t number : all) {
-    if (index++ % shares != share)
-      continue;
+  for (int64_t number : numbers) {
     quickSeconds = solver::forbidden;
-    // A search for a single number needs no order, but a plan before the time is over.
-    bool isOfUse = request.training && (all.size() > 1 || request.timeBudget > 0);
-    if (isOfUse && !mustEnd()) {
+    if (!mustEnd()) {
       Costs costs(*this, number);
       for (ScheduleChoice choice : schedules(number))
         trySchedule(number, choice, costs, /*quickly=*/true);
     }
-    promised.emplace_back(quickSeconds, number);
+    promised.push_back(quickSeconds);
     forget();
   }
-  onAllGrids = numbersOnAllGrids(all);
   return promised;
 }
+
+void Searcher::chooseNumbersOnAllGrids() { onAllGrids = numbersOnAllGrids(microbatchNumbers()); }
 
 void Searcher::explore(int64_t microbatches) {
   bool hadPlan = std::isfinite(toBeat()), isAtEnd = mustEnd();

@@ -13,6 +13,50 @@
 
 namespace cleave::search {
 
+/// Numbers of microbatches, the most promising first, by what a quick look at them finds. `look` returns the seconds for
+/// some numbers. Of many numbers first every third is looked at, and then those around the best; what the others
+/// promise lies between their neighbours.
+static std::vector<int64_t>
+mostPromisingFirst(llvm::ArrayRef<int64_t> numbers,
+                   llvm::function_ref<std::vector<double>(llvm::ArrayRef<int64_t>)> look) {
+  constexpr size_t few = 8, stride = 3;
+  size_t count = numbers.size(), step = count > few ? stride : 1;
+  std::vector<std::optional<double>> seconds(count);
+  auto lookAt = [&](llvm::ArrayRef<size_t> places) {
+    std::vector<int64_t> some;
+    for (size_t place : places)
+      some.push_back(numbers[place]);
+    for (auto [place, taken] : llvm::zip_equal(places, look(some)))
+      seconds[place] = taken;
+  };
+  std::vector<size_t> places;
+  for (size_t place = step / 2; place < count; place += step)
+    places.push_back(place);
+  lookAt(places);
+  size_t best = *llvm::min_element(places, [&](size_t left, size_t right) { return seconds[left] < seconds[right]; });
+  std::vector<size_t> around;
+  for (size_t place = best - std::min(best, stride - 1); place < std::min(count, best + stride); ++place)
+    if (!seconds[place])
+      around.push_back(place);
+  lookAt(around);
+  std::vector<std::pair<double, int64_t>> promised;
+  for (size_t place = 0; place != count; ++place) {
+    double before = -1, after = -1;
+    for (size_t other = place + 1; other-- != 0 && before < 0;)
+      before = seconds[other].value_or(-1);
+    for (size_t other = place; other != count && after < 0; ++other)
+      after = seconds[other].value_or(-1);
+    before = before < 0 ? after : before;
+    after = after < 0 ? before : after;
+    promised.push_back({(before + after) / 2, numbers[place]});
+  }
+  llvm::sort(promised);
+  std::vector<int64_t> ordered;
+  for (auto [taken, number] : promised)
+    ordered.push_back(number);
+  return ordered;
+}
+
 /// Explores numbers of microbatches in two threads, each for itself: the same two on every machine, so that the plan
 /// does not depend on how many cores there are.
 static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, const Machine &machine,
@@ -49,22 +93,33 @@ static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, c
   // One set of devices after the other: what is found on one rules out much on the next.
   for (size_t set = 0; set != sets.size(); ++set) {
     auto own = llvm::ArrayRef(searchers).slice(set * shares, shares);
-    std::vector<std::pair<double, int64_t>> promised[shares], numbers;
-    together(own,
-             [&](Searcher &searcher, unsigned share) { promised[share] = searcher.exploreQuickly(share, shares); });
-    for (auto &some : promised)
-      numbers.insert(numbers.end(), some.begin(), some.end());
-    llvm::sort(numbers);
+    std::set<int64_t> all = own.front()->microbatchNumbers();
+    std::vector<int64_t> numbers(all.begin(), all.end());
+    // A search for a single number needs no order, but a plan before the time is over.
+    if (request.training && (numbers.size() > 1 || request.timeBudget > 0))
+      numbers = mostPromisingFirst(numbers, [&](llvm::ArrayRef<int64_t> some) {
+        std::vector<double> seconds(some.size());
+        together(own, [&](Searcher &searcher, unsigned share) {
+          std::vector<int64_t> part;
+          for (size_t index = share; index < some.size(); index += shares)
+            part.push_back(some[index]);
+          for (auto [index, taken] : llvm::enumerate(searcher.exploreQuickly(part)))
+            seconds[share + index * shares] = taken;
+        });
+        return seconds;
+      });
     // The most promising number is likely to stay the best one, which is searched on all grids.
+    for (auto &searcher : own)
+      searcher->chooseNumbersOnAllGrids();
     if (!numbers.empty())
-      own.front()->searchOnAllGrids(numbers.front().second);
+      own.front()->searchOnAllGrids(numbers.front());
     // The first number of each thread gives a plan that rules out most others.
     size_t first = std::min<size_t>(shares, numbers.size());
     for (auto [begin, end] : {std::pair<size_t, size_t>(0, first), {first, numbers.size()}}) {
       findWinner();
       together(own, [&, begin = begin, end = end](Searcher &searcher, unsigned share) {
         for (size_t index = begin + share; index < end; index += shares)
-          searcher.explore(numbers[index].second);
+          searcher.explore(numbers[index]);
       });
     }
     findWinner();

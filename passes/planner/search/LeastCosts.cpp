@@ -65,6 +65,18 @@ Weights LeastCosts::weightsOf(Recompute recompute, unsigned price) const {
   return weights;
 }
 
+/// Gradients of weights wait only where nothing is computed again.
+bool LeastCosts::isAsked(unsigned mode, unsigned price) const {
+  bool isOfWeights = price >= WithoutWeights && price <= WithWeights;
+  return !isOfWeights || modes[mode] == Recompute::None;
+}
+
+/// Those that rule out most numbers of microbatches.
+bool LeastCosts::isFirst(unsigned price) const {
+  constexpr unsigned middle = Bytes + 2 * (std::size(pricesOfBytes) / 2);
+  return price <= Joined || price == middle || price == middle + 1;
+}
+
 /// The seconds by themselves are in the first bundle, for all ways to keep activations: most stages are too slow.
 void LeastCosts::makeBundles() {
   FixedKeeping keeping = *searcher.weightsAt(0).relaxed;
@@ -72,12 +84,18 @@ void LeastCosts::makeBundles() {
     if (!keeping.recompute || *keeping.recompute == recompute)
       modes.push_back(recompute);
   numPrices = Bytes + (byteUnit > 0 ? 2 * std::size(pricesOfBytes) : 0);
+  lanes.resize(modes.size() * numPrices);
   std::vector<Weights> all;
-  for (Recompute recompute : modes)
-    all.push_back(weightsOf(recompute, Plain));
-  for (Recompute recompute : modes)
-    for (unsigned price = Plain + 1; price != numPrices; ++price)
-      all.push_back(weightsOf(recompute, price));
+  auto addAll = [&](llvm::function_ref<bool(unsigned)> isOne) {
+    for (unsigned price = Plain; price != numPrices; ++price)
+      for (unsigned mode = 0; mode != modes.size(); ++mode)
+        if (isAsked(mode, price) && isOne(price)) {
+          lanes[mode * numPrices + price] = all.size();
+          all.push_back(weightsOf(modes[mode], price));
+        }
+  };
+  addAll([&](unsigned price) { return isFirst(price); });
+  addAll([&](unsigned price) { return !isFirst(price); });
   all.resize(llvm::alignTo<solver::numLanes>(all.size()), all.front());
   for (size_t index = 0; index != all.size(); ++index) {
     if (index % solver::numLanes == 0)
@@ -95,7 +113,7 @@ unsigned LeastCosts::bundleOf(unsigned setting, unsigned index) {
 }
 
 double LeastCosts::leastOf(unsigned first, unsigned last, unsigned setting, unsigned mode, unsigned price) {
-  unsigned lane = price == Plain ? mode : modes.size() + mode * (numPrices - 1) + price - 1;
+  unsigned lane = lanes[mode * numPrices + price];
   unsigned bundle = bundleOf(setting, lane / solver::numLanes);
   return searcher.intervals.leastOf(first, last, bundle)[lane % solver::numLanes];
 }
@@ -170,11 +188,17 @@ double LeastCosts::boundOf(ScheduleChoice choice) {
   options.secondsToBeat = enough;
   stages::StageProblem problem = searcher.problemOf(microbatches, choice);
   problem.hasLeastRamps = true;
-  return stages::searchStages(problem, *this, options).lowerBound;
+  double bound = 0;
+  for (bool rough : {true, false}) {
+    isRough = rough;
+    if (bound < enough)
+      bound = std::max(bound, stages::searchStages(problem, *this, options).lowerBound);
+  }
+  return bound;
 }
 
 const LeastCosts::Ranges &LeastCosts::rangesOf(unsigned first, unsigned last, unsigned kind, unsigned devices) {
-  auto [entry, isNew] = ranges.try_emplace({classOf(first, last), kind, devices});
+  auto [entry, isNew] = ranges.try_emplace({isRough, classOf(first, last), kind, devices});
   if (!isNew || !searcher.mayBeOn(kind, first, last, /*asPart=*/false))
     return entry->second;
   bool isWhole = last - first == searcher.intervals.numLayers();
@@ -224,16 +248,21 @@ bool LeastCosts::addPart(unsigned first, unsigned last, unsigned setting, double
   double fastest = leastOf(Plain);
   if (fastest >= mostSeconds)
     return false;
-  double without[] = {leastOf(WithoutWeights), leastOf(WithoutWeights + 1)};
-  double with = leastOf(WithWeights);
+  double without[] = {0, 0}, with = 0;
+  if (modes[mode] == Recompute::None) {
+    for (unsigned index = 0; index != std::size(pricesOfWeights); ++index)
+      without[index] = leastOf(WithoutWeights + index);
+    with = leastOf(WithWeights);
+  }
   Priced joined = {pricesOfSteps[1] / count, leastOf(Joined)};
   std::vector<Priced> shown;
-  for (unsigned index = 0; index != std::size(pricesOfSteps); ++index)
+  for (unsigned index = 0; index != std::size(pricesOfSteps) && !isRough; ++index)
     shown.push_back({pricesOfSteps[index] / count, leastOf(Shown + index)});
   std::vector<std::pair<Priced, Priced>> bytes;
   for (unsigned price = Bytes; price < numPrices; price += 2) {
     double ofByte = pricesOfBytes[(price - Bytes) / 2] * byteUnit;
-    bytes.push_back({{ofByte, leastOf(price)}, {ofByte, leastOf(price + 1)}});
+    if (!isRough || isFirst(price))
+      bytes.push_back({{ofByte, leastOf(price)}, {ofByte, leastOf(price + 1)}});
   }
 
   bool alwaysFits = false;
@@ -310,7 +339,7 @@ stages::StageOption LeastCosts::optionOf(const Range &range) const {
 
 const std::vector<stages::StageOption> &LeastCosts::options(unsigned first, unsigned last, unsigned kind,
                                                             unsigned devices) {
-  auto [entry, isNew] = known.try_emplace({classOf(first, last), kind, devices, delayed, delayed ? share : 1});
+  auto [entry, isNew] = known.try_emplace({isRough, classOf(first, last), kind, devices, delayed, delayed ? share : 1});
   std::vector<stages::StageOption> &options = entry->second;
   if (!isNew)
     return options;

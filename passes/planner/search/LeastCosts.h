@@ -46,6 +46,9 @@ private:
   /// at two prices and t + q w at one, seconds a step, and bytes.
   enum Price : unsigned { Plain, WithoutWeights, WithWeights = 3, Joined, Shown, Bytes = 7 };
   Weights weightsOf(Recompute recompute, unsigned price) const;
+  /// Whether that is asked of stages that keep activations so.
+  bool isAsked(unsigned mode, unsigned price) const;
+  bool isFirst(unsigned price) const;
   void makeBundles();
   double leastOf(unsigned first, unsigned last, unsigned setting, unsigned mode, unsigned price);
   /// What the layers before each boundary, and at the end all of them, take at least.
@@ -70,6 +73,8 @@ private:
   /// Ways to keep activations, from the one that computes nothing again; for each of them the prices.
   std::vector<Recompute> modes;
   unsigned numPrices = 0;
+  std::vector<unsigned> lanes; ///< By mode and price, which varies faster.
+  bool isRough = false; ///< Whether the first prices alone are looked at.
   std::vector<Intervals::Bundle> bundles;
   std::map<unsigned, std::vector<unsigned>> bundlesOf; ///< By setting: their numbers.
   /// By kind and number of devices: the settings that a stage may be in.
@@ -77,8 +82,9 @@ private:
   /// By kind and number of devices: seconds of a microbatch; and of a step on all of the machine.
   std::map<std::pair<unsigned, unsigned>, SumsOfLayers> layerSeconds;
   SumsOfLayers machineSeconds;
-  std::map<std::tuple<uint64_t, unsigned, unsigned>, Ranges> ranges;
-  std::map<std::tuple<uint64_t, unsigned, unsigned, unsigned, double>, std::vector<stages::StageOption>> known;
+  /// The first number says whether they are rough.
+  std::map<std::tuple<bool, uint64_t, unsigned, unsigned>, Ranges> ranges;
+  std::map<std::tuple<bool, uint64_t, unsigned, unsigned, unsigned, double>, std::vector<stages::StageOption>> known;
 };
 
 } // namespace cleave::search

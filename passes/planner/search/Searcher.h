@@ -127,14 +127,17 @@ public:
 
   /// What makes the request senseless; nothing where it makes sense.
   std::optional<SearchFailure> checkRequest() const;
-  /// Looks for plans of equal stages on plain grids, the batch along one axis and weights along the other, with every
-  /// number of microbatches of a share. Returns the numbers with the seconds of the best plan for each.
-  std::vector<std::pair<double, int64_t>> exploreQuickly(unsigned share, unsigned shares);
+  /// All numbers of microbatches to try; where there are too many, such as lie evenly among them.
+  std::set<int64_t> microbatchNumbers() const;
+  /// Looks for plans of equal stages on plain grids, the batch along one axis and weights along the other, with some
+  /// numbers of microbatches. Returns the seconds of the best plan for each.
+  std::vector<double> exploreQuickly(llvm::ArrayRef<int64_t> numbers);
   /// Bounds the plans with a number of microbatches, schedule by schedule, and searches where the bound promises more
   /// than the best plan so far. Numbers near powers of two are searched on all grids; the others, and more sizes of
   /// stages, on plain ones.
   void explore(int64_t microbatches);
-  /// From now on a number of microbatches is searched on all grids.
+  /// From now on numbers near powers of two are searched on all grids; or one more number.
+  void chooseNumbersOnAllGrids();
   void searchOnAllGrids(int64_t microbatches) { onAllGrids.insert(microbatches); }
   /// Explores the number of the best plan on all grids, if it was not.
   void exploreBest();
@@ -274,7 +277,6 @@ private:
   /// where nothing fits, one way for all pieces is as good, or no plan could be faster than the best so far.
   std::optional<Choice> choiceToFit(Choice choice, int64_t microbatches, const IntervalSums &sums);
   std::set<int64_t> possibleMicrobatches() const;
-  std::set<int64_t> microbatchNumbers() const;
   std::set<int64_t> numbersOnAllGrids(const std::set<int64_t> &all) const;
   /// A schedule, and what no plan with it takes less than.
   struct Bounded {

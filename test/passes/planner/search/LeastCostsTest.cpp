@@ -153,7 +153,10 @@ TEST_P(LeastCostsTest, AreNoWorseThanAnyOption) {
   request.training = true;
   request.memoryLimit = GetParam().memory;
   Searcher searcher(model.graph, *machine, request, false, devicesToTry(*machine, request, false).front());
-  for (auto [seconds, number] : searcher.exploreQuickly(0, 1))
+  std::set<int64_t> numbers = searcher.microbatchNumbers();
+  searcher.exploreQuickly(llvm::to_vector(numbers));
+  searcher.chooseNumbersOnAllGrids();
+  for (int64_t number : numbers)
     searcher.explore(number);
   ASSERT_TRUE(searcher.best);
   // Slower stages than those of the best plan count as well here.

@@ -120,7 +120,7 @@ TEST(Microbatches, AreTriedQuicklyWhereThereIsNoTime) {
     ASSERT_TRUE(std::holds_alternative<FoundPlan>(found)) << std::get<SearchFailure>(found).message;
     request.timeBudget = 1e-9;
     Searcher quick(model.graph, machine, request, /*sharesDevices=*/false, {allDevices(machine)});
-    quick.exploreQuickly(0, 1);
+    quick.exploreQuickly(llvm::to_vector(quick.microbatchNumbers()));
     EXPECT_TRUE(quick.best.has_value());
     auto hasty = findPlan(model.graph, machine, request);
     ASSERT_TRUE(std::holds_alternative<FoundPlan>(hasty)) << std::get<SearchFailure>(hasty).message;
