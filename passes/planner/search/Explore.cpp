@@ -42,7 +42,7 @@ void Searcher::trySchedule(int64_t microbatches, ScheduleChoice schedule, Costs 
 
 std::vector<double> Searcher::exploreQuickly(llvm::ArrayRef<int64_t> numbers) {
   std::vector<double> promised;
-  onAllGrids.clear();
+  looksQuickly = true;
   for (int64_t number : numbers) {
     quickSeconds = solver::forbidden;
     if (!mustEnd()) {
@@ -53,6 +53,7 @@ std::vector<double> Searcher::exploreQuickly(llvm::ArrayRef<int64_t> numbers) {
     promised.push_back(quickSeconds);
     forget();
   }
+  looksQuickly = false;
   return promised;
 }
 

@@ -14,13 +14,13 @@
 namespace cleave::search {
 
 /// Numbers of microbatches, the most promising first, by what a quick look at them finds. `look` returns the seconds for
-/// some numbers. Of many numbers first every third is looked at, and then those around the best; what the others
-/// promise lies between their neighbours.
+/// some numbers. Of many numbers first some are looked at, every second of those on all grids, and then those around
+/// the best; what the others promise lies between their neighbours.
 static std::vector<int64_t>
-mostPromisingFirst(llvm::ArrayRef<int64_t> numbers,
+mostPromisingFirst(llvm::ArrayRef<int64_t> numbers, llvm::function_ref<bool(int64_t)> isOnAllGrids,
                    llvm::function_ref<std::vector<double>(llvm::ArrayRef<int64_t>)> look) {
-  constexpr size_t few = 8, stride = 3;
-  size_t count = numbers.size(), step = count > few ? stride : 1;
+  constexpr size_t few = 8, reach = 3;
+  size_t count = numbers.size();
   std::vector<std::optional<double>> seconds(count);
   auto lookAt = [&](llvm::ArrayRef<size_t> places) {
     std::vector<int64_t> some;
@@ -30,12 +30,18 @@ mostPromisingFirst(llvm::ArrayRef<int64_t> numbers,
       seconds[place] = taken;
   };
   std::vector<size_t> places;
-  for (size_t place = step / 2; place < count; place += step)
-    places.push_back(place);
+  bool isNext = true;
+  for (size_t place = 0; place != count; ++place) {
+    bool isSome = count <= few || (isOnAllGrids(numbers[place]) && isNext);
+    if (isOnAllGrids(numbers[place]))
+      isNext = !isNext;
+    if (isSome)
+      places.push_back(place);
+  }
   lookAt(places);
   size_t best = *llvm::min_element(places, [&](size_t left, size_t right) { return seconds[left] < seconds[right]; });
   std::vector<size_t> around;
-  for (size_t place = best - std::min(best, stride - 1); place < std::min(count, best + stride); ++place)
+  for (size_t place = best - std::min(best, reach); place < std::min(count, best + reach + 1); ++place)
     if (!seconds[place])
       around.push_back(place);
   lookAt(around);
@@ -55,6 +61,23 @@ mostPromisingFirst(llvm::ArrayRef<int64_t> numbers,
   for (auto [taken, number] : promised)
     ordered.push_back(number);
   return ordered;
+}
+
+/// Numbers in parts that take about as long: one after the other by turns, those on all grids by themselves, as they
+/// take longer than the others, and fewer microbatches longer than more. In each part they keep their order.
+static std::vector<std::vector<int64_t>> evenly(llvm::ArrayRef<int64_t> numbers, unsigned count,
+                                                llvm::function_ref<bool(int64_t)> isOnAllGrids) {
+  std::vector<std::pair<bool, int64_t>> sorted;
+  for (int64_t number : numbers)
+    sorted.push_back({!isOnAllGrids(number), number});
+  llvm::sort(sorted);
+  std::map<int64_t, unsigned> partOf;
+  for (auto [index, entry] : llvm::enumerate(sorted))
+    partOf[entry.second] = index % count;
+  std::vector<std::vector<int64_t>> parts(count);
+  for (int64_t number : numbers)
+    parts[partOf[number]].push_back(number);
+  return parts;
 }
 
 /// Explores numbers of microbatches in two threads, each for itself: the same two on every machine, so that the plan
@@ -95,9 +118,12 @@ static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, c
     auto own = llvm::ArrayRef(searchers).slice(set * shares, shares);
     std::set<int64_t> all = own.front()->microbatchNumbers();
     std::vector<int64_t> numbers(all.begin(), all.end());
+    for (auto &searcher : own)
+      searcher->chooseNumbersOnAllGrids();
+    auto isOnAllGrids = [&](int64_t number) { return own.front()->isForAllGrids(number); };
     // A search for a single number needs no order, but a plan before the time is over.
     if (request.training && (numbers.size() > 1 || request.timeBudget > 0))
-      numbers = mostPromisingFirst(numbers, [&](llvm::ArrayRef<int64_t> some) {
+      numbers = mostPromisingFirst(numbers, isOnAllGrids, [&](llvm::ArrayRef<int64_t> some) {
         std::vector<double> seconds(some.size());
         together(own, [&](Searcher &searcher, unsigned share) {
           std::vector<int64_t> part;
@@ -109,17 +135,19 @@ static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, c
         return seconds;
       });
     // The most promising number is likely to stay the best one, which is searched on all grids.
-    for (auto &searcher : own)
-      searcher->chooseNumbersOnAllGrids();
     if (!numbers.empty())
       own.front()->searchOnAllGrids(numbers.front());
-    // The first number of each thread gives a plan that rules out most others.
-    size_t first = std::min<size_t>(shares, numbers.size());
-    for (auto [begin, end] : {std::pair<size_t, size_t>(0, first), {first, numbers.size()}}) {
+    // It and the next ones give a plan that rules out most others.
+    std::vector<std::vector<int64_t>> first(shares);
+    size_t begin = std::min<size_t>(2 * shares - 1, numbers.size());
+    for (size_t index = 0; index != begin; ++index)
+      first[std::min<size_t>(index, 1) % shares].push_back(numbers[index]);
+    auto rest = evenly(llvm::ArrayRef(numbers).drop_front(begin), shares, isOnAllGrids);
+    for (const std::vector<std::vector<int64_t>> &parts : {first, rest}) {
       findWinner();
-      together(own, [&, begin = begin, end = end](Searcher &searcher, unsigned share) {
-        for (size_t index = begin + share; index < end; index += shares)
-          searcher.explore(numbers[index]);
+      together(own, [&](Searcher &searcher, unsigned share) {
+        for (int64_t number : parts[share])
+          searcher.explore(number);
       });
     }
     findWinner();

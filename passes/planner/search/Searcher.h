@@ -129,8 +129,8 @@ public:
   std::optional<SearchFailure> checkRequest() const;
   /// All numbers of microbatches to try; where there are too many, such as lie evenly among them.
   std::set<int64_t> microbatchNumbers() const;
-  /// Looks for plans of equal stages on plain grids, the batch along one axis and weights along the other, with some
-  /// numbers of microbatches. Returns the seconds of the best plan for each.
+  /// Looks for plans of equal stages on plain grids, whose axes cut the batch, weights, and, with numbers that are
+  /// searched on all grids, positions, with some numbers of microbatches. Returns the seconds of the best plan for each.
   std::vector<double> exploreQuickly(llvm::ArrayRef<int64_t> numbers);
   /// Bounds the plans with a number of microbatches, schedule by schedule, and searches where the bound promises more
   /// than the best plan so far. Numbers near powers of two are searched on all grids; the others, and more sizes of
@@ -139,6 +139,7 @@ public:
   /// From now on numbers near powers of two are searched on all grids; or one more number.
   void chooseNumbersOnAllGrids();
   void searchOnAllGrids(int64_t microbatches) { onAllGrids.insert(microbatches); }
+  bool isForAllGrids(int64_t microbatches) const { return onAllGrids.count(microbatches); }
   /// Explores the number of the best plan on all grids, if it was not.
   void exploreBest();
   /// Bounds all numbers of microbatches again whose bound is less than `enough`, which is all that has to be proven; or
@@ -395,6 +396,7 @@ private:
   std::unique_ptr<LeastCosts> leastCosts;
   /// Numbers of microbatches with which stages may be on any grid.
   std::set<int64_t> onAllGrids;
+  bool looksQuickly = false;
   double quickSeconds = 0; ///< Of the best plan of equal stages with one number of microbatches.
   std::vector<Choice> bestChoices, describedChoices;
   stages::StagePlan bestPlan;

@@ -82,11 +82,11 @@ bool Searcher::mayBeOnGrid(unsigned kind, unsigned devices, const Shape &shape, 
   // What somebody fixed, and a single device.
   if (!shape.names.empty() || shape.sizes.empty())
     return true;
-  bool any = isOnAllGrids(kind, devices, microbatches);
+  bool isForAll = isOnAllGrids(kind, devices, microbatches), any = isForAll && !looksQuickly;
   if (!isPlain(shape))
     return any;
   if (cutsSequence(shape))
-    return any && runsOutOfSamples(shape, microbatches) && !isOfAllGrids(shape, runs[kind].hostSize);
+    return isForAll && runsOutOfSamples(shape, microbatches) && !isOfAllGrids(shape, runs[kind].hostSize);
   return (isWhole || !any) &&
          (shape.roles.front() != AxisRole::Batch || shape.sizes.front() <= samplesOf(microbatches));
 }
