@@ -14,12 +14,12 @@
 namespace cleave::search {
 
 /// Numbers of microbatches, the most promising first, by what a quick look at them finds. `look` returns the seconds for
-/// some numbers. Of many numbers first some are looked at, every second of those on all grids, and then those around
-/// the best; what the others promise lies between their neighbours.
+/// some numbers. Of many numbers first some are looked at, every third of those on all grids, and then those around the
+/// best; what the others promise lies between their neighbours.
 static std::vector<int64_t>
 mostPromisingFirst(llvm::ArrayRef<int64_t> numbers, llvm::function_ref<bool(int64_t)> isOnAllGrids,
                    llvm::function_ref<std::vector<double>(llvm::ArrayRef<int64_t>)> look) {
-  constexpr size_t few = 8, reach = 3;
+  constexpr size_t few = 8, stride = 3, reach = 3;
   size_t count = numbers.size();
   std::vector<std::optional<double>> seconds(count);
   auto lookAt = [&](llvm::ArrayRef<size_t> places) {
@@ -30,14 +30,10 @@ mostPromisingFirst(llvm::ArrayRef<int64_t> numbers, llvm::function_ref<bool(int6
       seconds[place] = taken;
   };
   std::vector<size_t> places;
-  bool isNext = true;
-  for (size_t place = 0; place != count; ++place) {
-    bool isSome = count <= few || (isOnAllGrids(numbers[place]) && isNext);
-    if (isOnAllGrids(numbers[place]))
-      isNext = !isNext;
-    if (isSome)
+  size_t onAllGrids = 0;
+  for (size_t place = 0; place != count; ++place)
+    if (count <= few || (isOnAllGrids(numbers[place]) && onAllGrids++ % stride == 0))
       places.push_back(place);
-  }
   lookAt(places);
   size_t best = *llvm::min_element(places, [&](size_t left, size_t right) { return seconds[left] < seconds[right]; });
   std::vector<size_t> around;
@@ -137,11 +133,13 @@ static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, c
     // The most promising number is likely to stay the best one, which is searched on all grids.
     if (!numbers.empty())
       own.front()->searchOnAllGrids(numbers.front());
-    // It and the next ones give a plan that rules out most others.
+    // It and the next ones give a plan that rules out most others. Meanwhile there is time for two that are not.
     std::vector<std::vector<int64_t>> first(shares);
-    size_t begin = std::min<size_t>(2 * shares - 1, numbers.size());
+    size_t begin = std::min<size_t>(shares, numbers.size());
+    if (begin == shares && numbers.size() > shares && !isOnAllGrids(numbers[1]))
+      ++begin;
     for (size_t index = 0; index != begin; ++index)
-      first[std::min<size_t>(index, 1) % shares].push_back(numbers[index]);
+      first[std::min<size_t>(index, 1)].push_back(numbers[index]);
     auto rest = evenly(llvm::ArrayRef(numbers).drop_front(begin), shares, isOnAllGrids);
     for (const std::vector<std::vector<int64_t>> &parts : {first, rest}) {
       findWinner();

@@ -7,9 +7,34 @@
 
 #include "passes/planner/search/OperatorWork.h"
 
+#include "llvm/Support/xxhash.h"
+
+#include <deque>
 #include <map>
+#include <unordered_map>
 
 namespace cleave::search {
+
+/// Numbers of lists: equal ones have the same. For values that are equal where their bytes are.
+template <typename Value> class Lists {
+public:
+  unsigned numberOf(llvm::ArrayRef<Value> list) {
+    uint64_t hash = llvm::xxh3_64bits(
+        llvm::ArrayRef(reinterpret_cast<const uint8_t *>(list.data()), list.size() * sizeof(Value)));
+    llvm::SmallVector<unsigned, 1> &alike = byHash[hash];
+    for (unsigned number : alike)
+      if (llvm::ArrayRef<Value>(lists[number]) == list)
+        return number;
+    alike.push_back(lists.size());
+    lists.push_back(list.vec());
+    return alike.back();
+  }
+  llvm::ArrayRef<Value> operator[](unsigned number) const { return lists[number]; }
+
+private:
+  std::unordered_map<uint64_t, llvm::SmallVector<unsigned, 1>> byHash;
+  std::deque<std::vector<Value>> lists;
+};
 
 class Piece::Builder {
 public:
@@ -72,8 +97,9 @@ private:
 
   //===-- edges --------------------------------------------------------------------------------------------------===//
 
-  /// Seconds to bring a tensor from each of some states to each of others. Many tensors are alike.
-  const std::vector<double> &conversions(double bytes, llvm::ArrayRef<State> from, llvm::ArrayRef<State> to);
+  /// Seconds to bring a tensor from each of some states to each of others, by the numbers of these lists. Many tensors
+  /// are alike.
+  const std::vector<double> &conversions(double bytes, unsigned from, unsigned to);
   /// Bringing a tensor from what one variable's choices make of it to what another one's read, and its gradient back.
   void addEdge(unsigned from, unsigned to, unsigned forOperator, const Tensor &tensor,
                llvm::function_ref<TensorState(unsigned)> made, llvm::function_ref<const TensorState &(unsigned)> read);
@@ -92,14 +118,18 @@ private:
   const FixedFactors &fixed;
   unsigned numAxes;
   OperatorWork work;
-  std::map<std::tuple<double, std::vector<State>, std::vector<State>>, std::vector<double>> knownConversions;
+  /// Equal lists of states, and of numbers of states, are known by one number.
+  Lists<State> stateLists;
+  Lists<unsigned> numberLists;
+  /// By bytes of a tensor and lists of states before and after.
+  std::map<std::tuple<double, unsigned, unsigned>, std::vector<double>> knownConversions;
   /// By bytes of a tensor: the seconds of Grid::Change::steps.
   std::map<double, llvm::DenseMap<uint32_t, double>> knownChanges;
   /// What the numbers of an edge follow from: conversions of a tensor and of its gradient, and by choice of either end
   /// which states they are between.
   struct EdgeTable {
     const std::vector<double> *there, *back;
-    std::vector<std::pair<unsigned, unsigned>> made, read;
+    unsigned madeStates, madeGradients, readStates, readGradients;
     auto operator<=>(const EdgeTable &) const = default;
   };
   /// Those that are known, with the table of the problem.

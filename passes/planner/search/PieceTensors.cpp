@@ -115,6 +115,11 @@ struct DistinctStates {
   llvm::SmallVector<unsigned, 32> numbers; ///< By choice: an index into `states`.
 
   void add(const State &state) {
+    // Often the same as before.
+    if (!numbers.empty() && states[numbers.back()] == state) {
+      numbers.push_back(numbers.back());
+      return;
+    }
     auto known = llvm::find(states, state);
     numbers.push_back(known - states.begin());
     if (known == states.end())
@@ -124,17 +129,16 @@ struct DistinctStates {
 
 } // namespace
 
-const std::vector<double> &Piece::Builder::conversions(double bytes, llvm::ArrayRef<State> from,
-                                                       llvm::ArrayRef<State> to) {
-  auto [entry, isNew] = knownConversions.try_emplace({bytes, from.vec(), to.vec()});
+const std::vector<double> &Piece::Builder::conversions(double bytes, unsigned from, unsigned to) {
+  auto [entry, isNew] = knownConversions.try_emplace({bytes, from, to});
   std::vector<double> &seconds = entry->second;
   if (!isNew)
     return seconds;
   // Few changes for many pairs of states.
   llvm::DenseMap<uint32_t, double> &known = knownChanges[bytes];
-  seconds.reserve(from.size() * to.size());
-  for (const State &before : from)
-    for (const State &after : to) {
+  seconds.reserve(stateLists[from].size() * stateLists[to].size());
+  for (const State &before : stateLists[from])
+    for (const State &after : stateLists[to]) {
       Grid::Change change = grid.changeOf(before, after);
       if (!change.isPossible) {
         seconds.push_back(solver::forbidden);
@@ -163,25 +167,32 @@ void Piece::Builder::addEdge(unsigned from, unsigned to, unsigned forOperator, c
     readGradients.add(state.gradient);
   }
   double bytes = work.bytesOf(tensor);
-  EdgeTable key = {&conversions(bytes, madeStates.states, readStates.states), nullptr, {}, {}};
+  EdgeTable key;
+  key.there = &conversions(bytes, stateLists.numberOf(madeStates.states), stateLists.numberOf(readStates.states));
+  key.back = nullptr;
   if (options.training && tensor.learns)
-    key.back = &conversions(bytes, readGradients.states, madeGradients.states);
-  for (auto [state, gradient] : llvm::zip_equal(madeStates.numbers, madeGradients.numbers))
-    key.made.emplace_back(state, gradient);
-  for (auto [state, gradient] : llvm::zip_equal(readStates.numbers, readGradients.numbers))
-    key.read.emplace_back(state, gradient);
+    key.back =
+        &conversions(bytes, stateLists.numberOf(readGradients.states), stateLists.numberOf(madeGradients.states));
+  key.madeStates = numberLists.numberOf(madeStates.numbers);
+  key.madeGradients = numberLists.numberOf(madeGradients.numbers);
+  key.readStates = numberLists.numberOf(readStates.numbers);
+  key.readGradients = numberLists.numberOf(readGradients.numbers);
   auto [known, isNew] = knownTables.try_emplace(key, piece.problem.pairs.size());
   if (isNew) {
     solver::PairTable table;
-    table.rows = key.made.size();
-    table.columns = key.read.size();
+    table.rows = madeStates.numbers.size();
+    table.columns = readStates.numbers.size();
     std::vector<double> forward;
-    for (auto [state, gradient] : key.made)
-      for (auto [readState, readGradient] : key.read) {
-        forward.push_back((*key.there)[state * readStates.states.size() + readState]);
+    forward.reserve(size_t(table.rows) * table.columns);
+    table.seconds.reserve(forward.capacity());
+    for (auto [state, gradient] : llvm::zip_equal(madeStates.numbers, madeGradients.numbers)) {
+      const double *there = key.there->data() + state * readStates.states.size();
+      for (auto [readState, readGradient] : llvm::zip_equal(readStates.numbers, readGradients.numbers)) {
+        forward.push_back(there[readState]);
         double back = key.back ? (*key.back)[readGradient * madeGradients.states.size() + gradient] : 0;
         table.seconds.push_back(forward.back() + back);
       }
+    }
     piece.problem.pairs.push_back(std::move(table));
     piece.forwardTables.push_back(std::move(forward));
   }
