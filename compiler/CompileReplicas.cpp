@@ -42,6 +42,9 @@ Error ModelCompiler::readReplicas() {
   if (target.zero != "auto" && target.zero != "0")
     return makeError(Status::Usage, "--sync does not go with --zero ", target.zero,
                      ": the optimizer's state is with whoever keeps the parameters, and replicas have none to share");
+  if (target.optimizerMemory == "host")
+    return makeError(Status::Usage, "--sync does not go with --optimizer-memory host: the optimizer's state is with "
+                                    "whoever keeps the parameters");
   if (target.batchNorm == "synchronized")
     return makeError(Status::Usage, "--sync does not go with --batch-norm synchronized: replicas that do not wait for "
                                     "each other have no statistics in common");

@@ -28,6 +28,7 @@ const char *ModelCompiler::findSearchOption() const {
       {"--chunks", target.chunks != defaults.chunks},
       {"--recompute", decides && target.recompute != defaults.recompute},
       {"--zero", decides && target.zero != defaults.zero},
+      {"--optimizer-memory", decides && target.optimizerMemory != defaults.optimizerMemory},
       {"--dtype", onlyPlans() && target.elementType != defaults.elementType},
       {"--memory", !target.memory.empty()},
       {"--solver", target.solver != defaults.solver},
@@ -75,7 +76,8 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
                              {"--schedule", target.schedule != "auto"},
                              {"--chunks", target.chunks != 0},
                              {"--recompute", target.recompute != "auto"},
-                             {"--zero", target.zero != "auto"}})
+                             {"--zero", target.zero != "auto"},
+                             {"--optimizer-memory", target.optimizerMemory != "auto"}})
     if (value && !target.train)
       return makeError(Status::Usage, flag, " expects --train");
   auto microbatches = readMicrobatches();
@@ -96,6 +98,8 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
     search.recompute = search::findRecompute(target.recompute);
   if (target.zero != "auto")
     search.zero = static_cast<unsigned>(target.zero[0] - '0');
+  if (target.optimizerMemory != "auto")
+    search.optimizerInHost = target.optimizerMemory == "host";
   if (!target.memory.empty()) {
     auto bytes = parseQuantity(target.memory, sizeUnits, "--memory");
     if (!bytes)

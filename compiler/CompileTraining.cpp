@@ -118,6 +118,7 @@ Error ModelCompiler::readTraining() {
     training.kept = *findKept(target.recompute);
   if (target.zero != "auto")
     training.zero = static_cast<unsigned>(target.zero[0] - '0');
+  training.optimizerInHost = target.optimizerMemory == "host";
   auto microbatches = readMicrobatches();
   if (!microbatches)
     return microbatches.error();
@@ -276,7 +277,7 @@ Error ModelCompiler::takeStageOptions() {
                        " has a stage that recomputes \"", stage.recompute, "\"");
     // Where segments differ, their operators say what they do.
     auto ofAll = segments->size() == 1 ? findKept(stage.recompute) : std::nullopt;
-    training.byMesh[mesh] = {ofAll.value_or(KeptActivations::All), stage.zero};
+    training.byMesh[mesh] = {ofAll.value_or(KeptActivations::All), stage.zero, stage.optimizerInHost};
   }
   return Error::success();
 }

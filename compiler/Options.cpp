@@ -115,6 +115,13 @@ static std::vector<TargetOption> makeRows() {
        {"auto", "0", "1", "2", "3"},
        {},
        true},
+      {"optimizer-memory",
+       &Options::optimizerMemory,
+       "where the optimizer's state is kept: with host it comes to the device for the update",
+       "",
+       {"auto", "device", "host"},
+       {},
+       true},
       {"keys",
        &Options::keys,
        "how attention gets keys and values where positions are cut: gathered from all devices (gather), or a device's "

@@ -41,8 +41,8 @@ struct TargetOptions {
   int64_t batch = 0, maxBatch = 0;
   unsigned chunks = 0;
   std::vector<int64_t> batches;
-  std::string microbatches = "auto", schedule = "auto", recompute = "auto", zero = "auto", elementType = "f32",
-              optimizer = "adam", memory, solver = "elimination";
+  std::string microbatches = "auto", schedule = "auto", recompute = "auto", zero = "auto", optimizerMemory = "auto",
+              elementType = "f32", optimizer = "adam", memory, solver = "elimination";
   double timeBudget = 0;
   std::string objective = "throughput", mostStep;
   /// What a training step computes besides; without a loss a plan for training holds decisions alone.

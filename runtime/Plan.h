@@ -314,6 +314,7 @@ struct PlanStage {
   MemoryUse memory;
   std::string recompute;
   uint32_t zero = 0;
+  bool optimizerInHost = false;
 };
 struct Alternative {
   std::string name;

@@ -265,6 +265,7 @@ PlanStage Reader::stage(const fb::Stage &from) {
                  memory->activations(), memory->transient(), memory->host()};
   to.recompute = text(from.recompute());
   to.zero = from.zero();
+  to.optimizerInHost = from.optimizer_in_host();
   return to;
 }
 

@@ -173,7 +173,11 @@ public:
   Error operator()(const LoadParameter &load) const {
     if (load.parameter >= plan.parameters.size())
       return reject("loads parameter ", load.parameter, ", but the plan has ", plan.parameters.size());
-    return checkPart(load.buffer, plan.parameters[load.parameter].type, load.tile, /*windows=*/true);
+    // What is kept from step to step may be in the host's memory.
+    bool inHost = phase == Phase::Prepare && load.buffer < program.buffers.size() &&
+                  program.buffers[load.buffer].isInHost() &&
+                  std::ranges::find(program.state, load.buffer, &State::buffer) != program.state.end();
+    return checkPart(load.buffer, plan.parameters[load.parameter].type, load.tile, /*windows=*/true, inHost);
   }
   Error operator()(const LoadInput &load) const {
     return checkPort("loads input ", load.input, load, entry.inputs, /*windows=*/true);
@@ -231,8 +235,8 @@ private:
                     "\" in the ", isInHost ? "arena" : "host's memory");
     return Error::success();
   }
-  Error checkType(uint32_t buffer, const TensorType &type) const {
-    if (Error error = checkBuffer(buffer))
+  Error checkType(uint32_t buffer, const TensorType &type, bool isInHost = false) const {
+    if (Error error = checkBuffer(buffer, isInHost))
       return error;
     if (program.buffers[buffer].type != type)
       return reject("expects a buffer of ", type.text(), ", got \"", program.buffers[buffer].name, "\" of ",
@@ -293,10 +297,10 @@ private:
     return Error::success();
   }
   /// A buffer with a device's part of a tensor of that type.
-  Error checkPart(uint32_t buffer, const TensorType &whole, int32_t tile, bool windows) const {
+  Error checkPart(uint32_t buffer, const TensorType &whole, int32_t tile, bool windows, bool isInHost = false) const {
     if (tile == -1)
-      return checkType(buffer, whole);
-    if (Error error = checkBuffer(buffer))
+      return checkType(buffer, whole, isInHost);
+    if (Error error = checkBuffer(buffer, isInHost))
       return error;
     const PlanBuffer &part = program.buffers[buffer];
     if (Error error = checkTiledBuffer(entry, mesh, part, tile, windows, "a"))

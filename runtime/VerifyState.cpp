@@ -66,8 +66,6 @@ Error checkPlace(const PlanContents &plan, const Entry &entry, const Program &pr
   const TensorType &type = plan.parameters[state.parameter].type;
   if (buffer.viewOf >= 0)
     return reject("expects bytes of its own, got a view");
-  if (buffer.isInHost())
-    return reject("expects a buffer in the arena, got one in the host's memory");
   if (type.layout)
     return reject("expects a dense type, got ", type.text());
   if (state.tile < -1 || state.tile >= static_cast<int64_t>(entry.tiles.size()))

@@ -45,7 +45,8 @@ def Dfg_BarrierOp : Dfg_Op<"barrier", [Pure, InferTypeOpAdaptor, DeclareOpInterf
 def Dfg_OffloadOp : Dfg_Op<"offload", [Pure, InferTypeOpAdaptor, DeclareOpInterfaceMethods<SplitInterface>]> {
   let summary = "the input, kept in the host's memory";
   let description = [{
-    Nothing but `dfg.fetch` reads the result. Each device keeps its own part, in the memory of its own host.
+    Nothing but `dfg.fetch` reads the result, unless it is the next value of a parameter that lies there. Each device
+    keeps its own part, in the memory of its own host.
 
     ```mlir
     %0 = dfg.offload %x : (tensor<8xf32>) -> tensor<8xf32>
@@ -62,6 +63,7 @@ def Dfg_FetchOp : Dfg_Op<"fetch", [Pure, InferTypeOpAdaptor, DeclareOpInterfaceM
   let summary = "what is kept in the host's memory, back on the device";
   let description = [{
     It comes back as late as it can without being waited for, so that it takes the device's memory for a short time.
+    A parameter that steps write and that nothing but `dfg.fetch` reads lies in the host's memory.
 
     ```mlir
     %1 = dfg.fetch %0 : (tensor<8xf32>) -> tensor<8xf32>

@@ -59,8 +59,11 @@ SplitRule OffloadOp::getSplitRule() { return identitySplitRule(*this, getType())
 
 LogicalResult OffloadOp::verify() {
   for (Operation *user : (*this)->getUsers())
-    if (!isa<FetchOp>(user))
-      return emitOpError("expects nothing but 'dfg.fetch' to read its result, found '") << user->getName() << "'";
+    // What writes a parameter, or a part of it, keeps it there.
+    if (!isa<FetchOp>(user) && (user->getNumResults() != 0 || !user->hasAttr("parameter")))
+      return emitOpError("expects nothing but 'dfg.fetch' to read its result, or a parameter to be written with it, "
+                         "found '")
+             << user->getName() << "'";
   return success();
 }
 
@@ -73,8 +76,11 @@ LogicalResult FetchOp::inferReturnTypes(MLIRContext *, std::optional<Location>, 
 SplitRule FetchOp::getSplitRule() { return identitySplitRule(*this, getType()); }
 
 LogicalResult FetchOp::verify() {
-  if (!getInput().getDefiningOp<OffloadOp>())
-    return emitOpError("expects the result of 'dfg.offload'");
+  Operation *maker = getInput().getDefiningOp();
+  // A read of a parameter, or of a part of it.
+  bool isParameter = maker && maker->getNumOperands() == 0 && maker->hasAttr("parameter");
+  if (!isParameter && !isa_and_present<OffloadOp>(maker))
+    return emitOpError("expects the result of 'dfg.offload', or a parameter");
   return success();
 }
 

@@ -367,7 +367,7 @@ private:
                                       from.memory.activations, from.memory.transient, from.memory.host);
     auto recompute = tables.text(from.recompute);
     return fb::CreateStage(builder, tables.meshIndex(mesh), from.forward, from.backwardInput, from.backwardWeight,
-                           from.send, from.perStep, from.inFlight, memory, recompute, from.zero);
+                           from.send, from.perStep, from.inFlight, memory, recompute, from.zero, from.optimizerInHost);
   }
 
   Offset<fb::Prediction> prediction(const runtime::Prediction &from, ArrayRef<std::string> stageMeshes) {

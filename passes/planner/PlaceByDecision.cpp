@@ -58,6 +58,7 @@ llvm::Expected<search::SearchGraph> readDecided(dfg::GraphOp graph, const Decisi
     request.pinned.push_back(stage.mesh);
   }
   request.isDecided = true;
+  request.optimizerInHost = decision.optimizerInHost;
   request.considersOthers = false;
   search::SearchGraph read = search::readGraph(graph, pins);
   request.fixed.clear();

@@ -26,6 +26,7 @@ struct Decision {
     bool isRing = false;
   };
   std::vector<Stage> stages;
+  bool optimizerInHost = false;
   llvm::StringMap<Node> nodes; ///< by name
 };
 

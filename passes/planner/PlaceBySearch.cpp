@@ -168,6 +168,7 @@ PlanReport reportOf(const search::SearchGraph &graph, const search::FoundPlan &p
                    stage.activations, stage.transient, stage.inHost};
     made.recompute = recomputeText(stage.recompute);
     made.zero = stage.zero;
+    made.optimizerInHost = stage.optimizerInHost;
     report.stageMeshes.push_back(mesh.name);
   }
   for (const search::Considered &other : plan.considered)

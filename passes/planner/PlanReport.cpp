@@ -31,6 +31,7 @@ template <typename Fields> void visit(Fields &fields, runtime::PlanStage &stage)
   fields("memory", stage.memory);
   fields("recompute", stage.recompute);
   fields("zero", stage.zero);
+  fields("optimizer_in_host", stage.optimizerInHost);
 }
 
 template <typename Fields> void visit(Fields &fields, runtime::Alternative &other) {

@@ -37,13 +37,15 @@ static bool mayOverwrite(BlockArgument argument, Value result) {
   return !llvm::is_contained(argument.getOwner()->getTerminator()->getOperands(), argument);
 }
 
-/// Whether the parameter's next value can be made where the parameter lies: a kernel computes it element by element, or
-/// a collective brings it from devices that have parts of it. Who else reads it, as an optimizer does its state, finds
-/// it there.
+/// Whether the parameter's next value can be made where the parameter lies: a kernel computes it element by element, a
+/// collective brings it from devices that have parts of it, or it is moved to the host's memory, where the parameter
+/// is. Who else reads it, as an optimizer does its state, finds it there.
 bool ProgramTasks::writesInPlace(dist::WriteOp write, unsigned parameter) const {
   // One value cannot lie in two places.
   if (problem.values[getValue(write.getValue())].inPlaceOf)
     return false;
+  if (write.getValue().getDefiningOp<dfg::OffloadOp>())
+    return problem.values[parameter].inHost;
   if (auto collective = write.getValue().getDefiningOp<dist::Collective>())
     return llvm::none_of(collective->getOperands(), [&](Value operand) { return getValue(operand) == parameter; });
   auto launch = write.getValue().getDefiningOp<plan::LaunchOp>();
@@ -62,6 +64,27 @@ bool ProgramTasks::writesInPlace(dist::WriteOp write, unsigned parameter) const 
       ++reads;
     }
   return reads == 1;
+}
+
+/// Lets a kernel write what is moved to the host's memory where it lies that was fetched from there for nothing else:
+/// an optimizer's state.
+void ProgramTasks::overwriteFetched(dfg::OffloadOp offload) {
+  auto next = dyn_cast<OpResult>(offload.getInput());
+  auto launch = next ? dyn_cast<plan::LaunchOp>(next.getOwner()) : plan::LaunchOp();
+  auto kernel = launch ? symbols.lookup<plan::NativeKernelOp>(launch.getKernel()) : plan::NativeKernelOp();
+  if (!kernel || kernel.getDriver() != "cpu" || problem.values[getValue(next)].inPlaceOf)
+    return;
+  Value result = kernel.getBody().front().getTerminator()->getOperand(next.getResultNumber());
+  for (auto [operand, argument] : llvm::zip_equal(launch.getOperands(), kernel.getBody().getArguments())) {
+    auto fetch = operand.getDefiningOp<dfg::FetchOp>();
+    bool isTaken = llvm::any_of(launch.getOutputs(), [&](Value output) {
+      return problem.values[getValue(output)].inPlaceOf == getValue(operand);
+    });
+    if (fetch && operand.hasOneUse() && !isTaken && mayOverwrite(argument, result)) {
+      problem.values[getValue(next)].inPlaceOf = getValue(operand);
+      return;
+    }
+  }
 }
 
 /// Lets kernels write their result where an operand lies that has no other reader, as the sum of gradients so far. Only

@@ -243,6 +243,8 @@ LogicalResult ProgramTasks::addWrite(unsigned device, dist::WriteOp write) {
   for (unsigned task = 0; task != problem.tasks.size(); ++task)
     if (llvm::is_contained(problem.tasks[task].reads, parameter))
       readers.push_back(task);
+  if (auto offload = write.getValue().getDefiningOp<dfg::OffloadOp>(); offload && problem.values[parameter].inHost)
+    overwriteFetched(offload);
   if (writesInPlace(write, parameter)) {
     auto writer = static_cast<unsigned>(
         llvm::find_if(problem.tasks,
@@ -298,7 +300,6 @@ void ProgramTasks::addHostCopy(unsigned device, Operation *op, schedule::HostCop
   schedule::Task &task =
       addTask(device, HostCopyTask{from, to}, costs->hostSeconds(meshOps[device], static_cast<double>(bytesOf(to))));
   task.hostCopy = way;
-  // What takes turns on an arena has a part of the host's memory together: nothing there lasts from step to step.
   task.everyStep = true;
   task.reads = {getValue(from)};
   task.writes = {value};
@@ -315,6 +316,8 @@ void ProgramTasks::addParameter(unsigned device, Value value, FlatSymbolRefAttr 
   schedule::Task &task = addLoad(device, value, ParameterTask{value, name, tile});
   if (reads.try_emplace(name, value).second && value.getDefiningOp()->hasAttr(dist::changesAttrName)) {
     problem.values[task.writes.front()].changes = true;
+    problem.values[task.writes.front()].inHost =
+        !value.use_empty() && llvm::all_of(value.getUsers(), [](Operation *user) { return isa<dfg::FetchOp>(user); });
     written[device].push_back({name, value, tile});
   }
   share(task.writes.front(), {name, tile, {}});

@@ -119,6 +119,7 @@ private:
   mlir::LogicalResult addWrite(unsigned device, dist::WriteOp write);
   bool writesInPlace(dist::WriteOp write, unsigned parameter) const;
   void overwriteLastReads();
+  void overwriteFetched(dfg::OffloadOp offload);
   void addTransfer(dist::SendOp send);
   void addHostCopy(unsigned device, mlir::Operation *op, schedule::HostCopy way);
   void addIndex(unsigned device, mlir::Value value, llvm::StringRef what, dist::LayoutAttr layout, int64_t dim,

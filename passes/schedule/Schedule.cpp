@@ -54,15 +54,18 @@ void keepFromTheBeginning(const Problem &problem, std::vector<std::optional<Live
       ranges[value]->first = 0;
 }
 
-/// Gives what lasts from step to step in programs that take turns on an arena places of its own at the beginning,
-/// shared values one place; returns where they end. These values have no range afterwards.
-uint64_t placeLasting(const Problem &problem, const std::vector<unsigned> &devices, const std::vector<bool> &isLasting,
-                      std::vector<std::optional<LiveRange>> &ranges, Schedule &schedule) {
+/// Gives what lasts from step to step in programs that take turns on an arena, or on a part of their host's memory,
+/// places of its own at the beginning, shared values one place; returns where they end. These values have no range
+/// afterwards.
+uint64_t placeLasting(const Problem &problem, const std::vector<unsigned> &devices, bool inHost,
+                      const std::vector<bool> &isLasting, std::vector<std::optional<LiveRange>> &ranges,
+                      Schedule &schedule) {
   std::map<unsigned, uint64_t> shared;
   uint64_t end = 0;
   for (unsigned value = 0; value != ranges.size(); ++value) {
     const Value &known = problem.values[value];
-    if (!ranges[value] || !isLasting[value] || std::find(devices.begin(), devices.end(), known.device) == devices.end())
+    if (!ranges[value] || !isLasting[value] || known.inHost != inHost ||
+        std::find(devices.begin(), devices.end(), known.device) == devices.end())
       continue;
     uint64_t offset = end;
     if (known.shared)
@@ -75,11 +78,12 @@ uint64_t placeLasting(const Problem &problem, const std::vector<unsigned> &devic
   return end;
 }
 
-/// Where the last of a device's values that have places ends.
-uint64_t endOfValues(const Problem &problem, unsigned device, const Schedule &schedule) {
+/// Where the last of a device's values that have places ends, in one of its memories.
+uint64_t endOfValues(const Problem &problem, unsigned device, bool inHost, const Schedule &schedule) {
   uint64_t end = 0;
   for (unsigned value = 0; value != problem.values.size(); ++value)
-    if (std::optional<uint64_t> offset = schedule.offsets[value]; offset && problem.values[value].device == device)
+    if (std::optional<uint64_t> offset = schedule.offsets[value];
+        offset && problem.values[value].device == device && problem.values[value].inHost == inHost)
       end = std::max(end, *offset + alignedSize(problem.values[value].bytes));
   return end;
 }
@@ -123,22 +127,22 @@ void planArenas(const Problem &problem, const PhaseOrders &orders, const std::ve
   for (const ValueUses &use : uses)
     isLasting.push_back(prepare[use.writer] && std::any_of(use.readers.begin(), use.readers.end(),
                                                            [&](unsigned reader) { return !prepare[reader]; }));
-  for (const std::vector<unsigned> &devices : devicesByArena(problem)) {
-    uint64_t begin = devices.size() > 1 ? placeLasting(problem, devices, isLasting, ranges, schedule) : 0;
-    for (unsigned device : devices) {
-      LocalRanges local(problem, device, /*inHost=*/false, ranges), inHost(problem, device, /*inHost=*/true, ranges);
-      ArenaPlan plan = planArena(local.ranges), hostPlan = planArena(inHost.ranges);
-      for (size_t i = 0; i != local.values.size(); ++i)
-        schedule.offsets[local.values[i]] = begin + plan.offsets[i];
-      // What only reads what lasts needs no more than reaches to the end of it.
-      uint64_t lasting = local.values.empty() ? endOfValues(problem, device, schedule) : begin;
-      schedule.devices[device].arenaBytes = lasting + plan.bytes;
-      schedule.devices[device].liveBytes = lasting + largestLiveSet(local.ranges);
-      for (size_t i = 0; i != inHost.values.size(); ++i)
-        schedule.offsets[inHost.values[i]] = hostPlan.offsets[i];
-      schedule.devices[device].hostBytes = hostPlan.bytes;
+  for (const std::vector<unsigned> &devices : devicesByArena(problem))
+    for (bool inHost : {false, true}) {
+      uint64_t begin = devices.size() > 1 ? placeLasting(problem, devices, inHost, isLasting, ranges, schedule) : 0;
+      for (unsigned device : devices) {
+        LocalRanges local(problem, device, inHost, ranges);
+        ArenaPlan plan = planArena(local.ranges);
+        for (size_t i = 0; i != local.values.size(); ++i)
+          schedule.offsets[local.values[i]] = begin + plan.offsets[i];
+        // What only reads what lasts needs no more than reaches to the end of it.
+        uint64_t lasting = local.values.empty() ? endOfValues(problem, device, inHost, schedule) : begin;
+        DeviceSchedule &made = schedule.devices[device];
+        (inHost ? made.hostBytes : made.arenaBytes) = lasting + plan.bytes;
+        if (!inHost)
+          made.liveBytes = lasting + largestLiveSet(local.ranges);
+      }
     }
-  }
   for (unsigned task : topological)
     for (unsigned value : problem.tasks[task].writes)
       if (auto before = problem.values[value].inPlaceOf)

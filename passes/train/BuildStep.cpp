@@ -24,7 +24,14 @@ private:
     TrainingOptions options;
     options.microbatches = microbatches;
     options.zero = zero;
+    auto chosen = parseOptimizer(optimizer, "");
+    if (!chosen) {
+      getOperation().emitError() << llvm::toString(chosen.takeError());
+      return signalPassFailure();
+    }
+    options.optimizer = *chosen;
     options.optimizer.learningRate.rate = learningRate;
+    options.optimizerInHost = optimizerInHost;
     auto known = pipeline::findSchedule(schedule);
     auto kept = findKept(recompute);
     auto graphs = getOperation().getOps<dfg::GraphOp>();

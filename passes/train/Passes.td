@@ -148,6 +148,8 @@ def TrainingStepPass : Pass<"train-build-step", "::mlir::ModuleOp"> {
            "a name of the table of schedules (passes/pipeline/Schedule.cpp)">,
     Option<"recompute", "recompute", "std::string", [{"none"}], "none, selective, full, offload">,
     Option<"zero", "zero", "unsigned", "0", "what replicas share: 1 optimizer state, 2 gradients, 3 parameters, too">,
+    Option<"optimizer", "optimizer", "std::string", [{"sgd"}], "as --optimizer of the command line has it">,
+    Option<"optimizerInHost", "optimizer-in-host", "bool", "false", "keep the optimizer's state in the host's memory">,
     Option<"learningRate", "learning-rate", "double", "0.1", "of plain gradient descent">
   ];
   let dependentDialects = ["::cleave::dfg::DfgDialect", "::cleave::dist::DistDialect"];

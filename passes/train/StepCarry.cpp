@@ -32,6 +32,9 @@ LogicalResult StepWriter::checkDelay() {
     if (options.of(stage.mesh).kept == KeptActivations::InHost)
       return expect("activations on the devices; give --recompute none, selective or full");
   for (const Stage &stage : stages)
+    if (options.of(stage.mesh).optimizerInHost)
+      return expect("the optimizer's state on the devices; give --optimizer-memory device");
+  for (const Stage &stage : stages)
     if (options.of(stage.mesh).zero > 2)
       return expect("whole parameters on all replicas; give --zero 0, 1 or 2");
   for (Value output : forward.getBody().front().getTerminator()->getOperands())

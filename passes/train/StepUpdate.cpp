@@ -198,6 +198,7 @@ LogicalResult StepWriter::updateParameter(Parameter &parameter, Value gradient, 
   FlatSymbolRefAttr mesh = dist::getPlace(read).getMesh();
   Layout layout = parameter.updated;
   auto type = cast<RankedTensorType>(read.getType());
+  bool isInHost = options.of(mesh).optimizerInHost;
   SmallVector<dfg::ReadOp> states;
   SmallVector<Value> values;
   for (const StateSpec &spec : stateOf(options.optimizer)) {
@@ -205,20 +206,26 @@ LogicalResult StepWriter::updateParameter(Parameter &parameter, Value gradient, 
     if (failed(state))
       return failure();
     states.push_back(*state);
-    values.push_back(*state);
   }
   Location location =
       dfg::getNodeLocation(builder.getContext(), (read.getParameter() + "/update").str(), options.optimizer.name());
   recorder.take();
+  for (dfg::ReadOp state : states)
+    values.push_back(isInHost ? dfg::FetchOp::create(builder, partOf(state.getLoc(), "fetch"), state).getResult()
+                              : state.getResult());
   Update update = buildUpdate(builder, location, options.optimizer, read, gradient, values, scalars);
+  SmallVector<Value> next(update.state);
+  if (isInHost)
+    for (auto [state, value] : llvm::zip_equal(states, next))
+      value = dfg::OffloadOp::create(builder, partOf(state.getLoc(), "offload"), value);
   std::vector<std::pair<Value, Layout>> hints{{read, layout}, {gradient, layout}, {update.parameter, layout}};
-  for (Value value : llvm::concat<Value>(values, update.state))
+  for (Value value : llvm::concat<Value>(values, update.state, next))
     hints.emplace_back(value, layout);
   if (failed(placeCreated(mesh, "optimizer", hints)) ||
       failed(writeState(read.getParameterAttr(), location, update.parameter, mesh, parameter.home)))
     return failure();
-  for (auto [state, next] : llvm::zip_equal(states, update.state))
-    if (failed(writeState(state.getParameterAttr(), location, next, mesh, layout)))
+  for (auto [state, value] : llvm::zip_equal(states, next))
+    if (failed(writeState(state.getParameterAttr(), location, value, mesh, layout)))
       return failure();
   return success();
 }

@@ -43,6 +43,8 @@ struct StageOptions {
   /// What replicas of a parameter share instead of each having it: 1 the optimizer's state and work, 2 also gradients
   /// while they are added up, 3 also the parameter itself.
   unsigned zero = 0;
+  /// The optimizer's state is kept in the host's memory, and comes to the device for the update.
+  bool optimizerInHost = false;
 };
 
 struct TrainingOptions : StageOptions {

@@ -459,7 +459,7 @@ def training_flags(choose, devices, loss):
         ["--strategy", "auto", *random_flags(choose, devices)]])
     optimizer = choose.choice(["sgd", "momentum", "nesterov", "rmsprop", "adam", "adamw"])
     return ["--train", "--loss", loss, "--optimizer", optimizer, "--dtype", choose.choice(["f32", "f32", "f32", "bf16"]),
-            "--clip-norm", choose.choice(["0", "0.5"]), *ways]
+            "--clip-norm", choose.choice(["0", "0.5"]), "--optimizer-memory", choose.choice(["device", "host"]), *ways]
 
 
 def numeric_training(folder):

@@ -83,6 +83,42 @@ TEST_P(ConformanceTest, KeepsBuffersInTheHostsMemory) {
   }
 }
 
+// A parameter that steps write lies in the host's memory: each step fetches it, and moves the next value there. So with
+// several in flight.
+TEST_P(ConformanceTest, KeepsStateInTheHostsMemory) {
+  PlanBuilder b(GetParam().driver);
+  constexpr int64_t length = 1024;
+  uint32_t device = b.device("a"), in = b.input("x", length), out = b.output("y", length);
+  uint32_t w = b.constant("w", length, 1), add = b.kernel("add", 2, length);
+  uint32_t kept = b.hostBuffer(device, "w", length), x = b.buffer(device, "x", length),
+           old = b.buffer(device, "old", length), next = b.buffer(device, "next", length);
+  b.keep(device, w, kept);
+  Point fetched = b.fetch(device, "w", kept, old);
+  Point added = b.call(device, "add", add, {old, x, next}, {b.loadInput(device, in, x), fetched});
+  b.offload(device, "w", next, kept, {added});
+  b.storeOutput(device, out, old, {added});
+  create(b);
+  std::vector<std::vector<HostTensor>> outputs(3);
+  float expected = 1;
+  for (unsigned round = 0; round != 2; ++round) {
+    std::vector<Ticket> tickets;
+    for (size_t step = 0; step != outputs.size(); ++step)
+      tickets.push_back(submit(static_cast<float>(step + 1), outputs[step]));
+    for (size_t step = 0; step != outputs.size(); ++step) {
+      ASSERT_TRUE(executor->wait(tickets[step]));
+      if (GetParam().computes) {
+        EXPECT_EQ(valuesOf(outputs[step][0]), std::vector<float>(length, expected));
+      }
+      expected += static_cast<float>(step + 1);
+    }
+  }
+  if (GetParam().computes) {
+    HostTensor after = *HostTensor::allocate({ElementType::F32, {length}, std::nullopt});
+    ASSERT_FALSE(executor->readState(w, after));
+    EXPECT_EQ(valuesOf(after), std::vector<float>(length, expected));
+  }
+}
+
 // The static memory plan is what is allocated. The buffers end at 80 and 144 bytes; arenas are multiples of 64.
 TEST_P(ConformanceTest, AllocatesExactlyThePlan) {
   create(pipeline());

@@ -469,6 +469,56 @@ constexpr Broken offloads[] = {
 INSTANTIATE_TEST_SUITE_P(Host, BrokenOffload, testing::ValuesIn(offloads),
                          [](const auto &info) { return info.param.name; });
 
+/// On device a: w, which steps write, in the host's memory (buffer 0); old, to which it is fetched; next, which is
+/// moved there. Of the body 0 is the fetch, 1 the call, 2 the offload.
+static PlanBuilder keepingInHost() {
+  PlanBuilder builder;
+  uint32_t device = builder.device("a"), w = builder.constant("w", 4, 1), twice = builder.kernel("twice", 1, 4);
+  uint32_t kept = builder.hostBuffer(device, "w", 4), old = builder.buffer(device, "old", 4),
+           next = builder.buffer(device, "next", 4);
+  builder.keep(device, w, kept);
+  Point fetched = builder.fetch(device, "w", kept, old);
+  builder.offload(device, "w", next, kept, {builder.call(device, "twice", twice, {old, next}, {fetched})});
+  return builder;
+}
+
+TEST(Verify, AcceptsStateInTheHostsMemory) {
+  Error error = verifyPlan(keepingInHost().read());
+  EXPECT_FALSE(error) << error.text();
+}
+
+class BrokenStateInHost : public BrokenPlan {};
+
+TEST_P(BrokenStateInHost, IsRejected) {
+  PlanBuilder builder = keepingInHost();
+  GetParam().breakPlan(builder);
+  Error error = verifyPlan(builder.read());
+  ASSERT_TRUE(error);
+  EXPECT_NE(error.text().find(GetParam().message), std::string::npos) << error.text();
+}
+
+constexpr Broken statesInHost[] = {
+    {"NotKept", [](PlanBuilder &b) { b.program(0).state.clear(); },
+     "expects a buffer in the arena, got \"w\" in the host's memory"},
+    {"Called", [](PlanBuilder &b) { bodyOf(b, 0, 1).action.AsCall()->arguments[0] = 0; },
+     "expects a buffer in the arena, got \"w\" in the host's memory"},
+    {"WrittenTooEarly",
+     [](PlanBuilder &b) {
+       bodyOf(b, 0, 1).waits.clear();
+       bodyOf(b, 0, 2).waits.clear();
+     },
+     "without waiting for"},
+    {"SharesItsBytes",
+     [](PlanBuilder &b) {
+       b.hostBuffer(0, "other", 4);
+       b.program(0).buffers.back()->offset = b.program(0).buffers[0]->offset;
+       b.program(0).host_bytes = 64;
+     },
+     "expects bytes of its own, got some that buffer \"other\" takes"},
+};
+INSTANTIATE_TEST_SUITE_P(Host, BrokenStateInHost, testing::ValuesIn(statesInHost),
+                         [](const auto &info) { return info.param.name; });
+
 // Two devices that both send before they receive: under rendezvous neither gets on. The message names the whole circle.
 TEST(Verify, PrintsDeadlockCircle) {
   PlanBuilder builder;

@@ -30,6 +30,7 @@ static Expected<Decision> decisionOf(const runtime::Plan &plan, const runtime::E
       made.mesh.axes.push_back({axis.name, axis.size});
     made.mesh.keeping.fix(search::parseRecompute(stage.recompute).value_or(std::vector{search::Recompute::None}));
     made.mesh.keeping.zero = stage.zero;
+    decision.optimizerInHost |= stage.optimizerInHost;
   }
   for (const runtime::Operator &op : entry.operators)
     decision.nodes[op.name] = {op.stage, op.splits, op.keys && op.keys->ring};

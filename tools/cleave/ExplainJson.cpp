@@ -121,6 +121,7 @@ static void writePredictedStage(JsonStream &json, const runtime::PlanStage &stag
   json.attribute("in_flight", stage.inFlight);
   json.attribute("recompute", stage.recompute);
   json.attribute("zero", stage.zero);
+  json.attribute("optimizer_in_host", stage.optimizerInHost);
   json.attributeObject("memory_bytes", [&] { writeMemory(json, stage.memory); });
 }
 

@@ -13,12 +13,12 @@
 
 namespace cleave::search {
 
-/// Numbers of microbatches, the most promising first, by what a quick look at them finds. `look` returns the seconds for
-/// some numbers. Of many numbers first some are looked at, every third of those on all grids, and then those around the
-/// best; what the others promise lies between their neighbours.
-static std::vector<int64_t>
-mostPromisingFirst(llvm::ArrayRef<int64_t> numbers, llvm::function_ref<bool(int64_t)> isOnAllGrids,
-                   llvm::function_ref<std::vector<double>(llvm::ArrayRef<int64_t>)> look) {
+/// Numbers of microbatches, the most promising first, by what a quick look at them finds. `look` returns the seconds
+/// for some numbers. Of many numbers first some are looked at, every third of those on all grids, and then those around
+/// the best; what the others promise lies between their neighbours.
+static std::vector<int64_t> mostPromisingFirst(llvm::ArrayRef<int64_t> numbers,
+                                               llvm::function_ref<bool(int64_t)> isOnAllGrids,
+                                               llvm::function_ref<std::vector<double>(llvm::ArrayRef<int64_t>)> look) {
   constexpr size_t few = 8, stride = 3, reach = 3;
   size_t count = numbers.size();
   std::vector<std::optional<double>> seconds(count);
@@ -216,6 +216,41 @@ static void considerBaselines(const SearchGraph &graph, const Machine &machine, 
   }
 }
 
+/// Whether that is open: where a machine says how much memory hosts have, but for plans that are decided.
+static bool mayKeepOptimizerInHost(const Machine &machine, const SearchRequest &request) {
+  bool delaysWeights = request.schedule && (*request.schedule)->weightDelay > 0;
+  return request.training && !request.optimizerInHost && request.optimizerStates > 0 && !request.isDecided &&
+         !delaysWeights && llvm::any_of(hostMemory(machine), [](uint64_t bytes) { return bytes > 0; });
+}
+
+/// Searches once more with the optimizer's state in the host's memory, and takes the better plan: `found` is the best
+/// with it on the devices.
+static void keepOptimizerWhereBest(const SearchGraph &graph, const Machine &machine, const SearchRequest &request,
+                                   std::variant<FoundPlan, SearchFailure> &found) {
+  auto *onDevice = std::get_if<FoundPlan>(&found);
+  // Nothing is gained by more memory.
+  if (onDevice && onDevice->seconds <= onDevice->lowerBound)
+    return;
+  SearchRequest asking = request;
+  asking.optimizerInHost = true;
+  auto other = search(graph, machine, asking);
+  auto *inHost = std::get_if<FoundPlan>(&other);
+  if (!inHost)
+    return;
+  if (!onDevice) {
+    found = std::move(*inHost);
+    return;
+  }
+  double bound = std::min(onDevice->lowerBound, inHost->lowerBound);
+  if (inHost->seconds < onDevice->seconds) {
+    inHost->considered.push_back({"optimizer on devices", onDevice->seconds, onDevice->peakBytes(), ""});
+    found = std::move(*inHost);
+  } else {
+    onDevice->considered.push_back({"optimizer in the host's memory", inHost->seconds, inHost->peakBytes(), ""});
+  }
+  std::get<FoundPlan>(found).lowerBound = bound;
+}
+
 std::variant<FoundPlan, SearchFailure> findPlan(const SearchGraph &graph, const Machine &machine,
                                                 const SearchRequest &request) {
   if (request.leastCost)
@@ -229,7 +264,12 @@ std::variant<FoundPlan, SearchFailure> findPlan(const SearchGraph &graph, const 
     };
   // Devices that only wait for what is pinned to them would be lost to all else.
   bool sharesDevices = !request.training && !request.pinned.empty();
+  bool asksForHost = mayKeepOptimizerInHost(machine, request);
+  if (asksForHost)
+    guarded.timeBudget /= 2;
   auto found = search(graph, machine, guarded, sharesDevices);
+  if (asksForHost)
+    keepOptimizerWhereBest(graph, machine, guarded, found);
   if (auto shared = findShares(graph, machine, guarded)) {
     auto *equal = std::get_if<FoundPlan>(&found);
     if (equal && equal->seconds <= shared->seconds) {

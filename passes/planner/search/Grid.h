@@ -60,9 +60,7 @@ public:
   ///   whole -> cut       slice (free)
   ///
   /// To what goes around, and back, comes nothing but the same cut, and to what is by chunks nothing but that.
-  double convert(double bytes, const State &from, const State &to) const {
-    return convert(bytes, changeOf(from, to));
-  }
+  double convert(double bytes, const State &from, const State &to) const { return convert(bytes, changeOf(from, to)); }
   /// What is done along each axis: of all that pairs of states may be, this alone is what it takes seconds for.
   enum class Step : uint8_t { None, NoneOfCut, AllReduce, ReduceScatter, Slice, AllGather, AllToAll };
   struct Change {

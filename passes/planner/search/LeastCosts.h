@@ -74,7 +74,7 @@ private:
   std::vector<Recompute> modes;
   unsigned numPrices = 0;
   std::vector<unsigned> lanes; ///< By mode and price, which varies faster.
-  bool isRough = false; ///< Whether the first prices alone are looked at.
+  bool isRough = false;        ///< Whether the first prices alone are looked at.
   std::vector<Intervals::Bundle> bundles;
   std::map<unsigned, std::vector<unsigned>> bundlesOf; ///< By setting: their numbers.
   /// By kind and number of devices: the settings that a stage may be in.

@@ -278,13 +278,23 @@ void OperatorWork::addParameters(unsigned index, const OperatorStates &state, Su
       continue;
     }
     sums.gradients += local * precision.gradient;
-    sums.optimizer += local * precision.optimizer;
+    double optimizer = local * precision.optimizer,
+           update = updateSeconds(local, cost, precision, options.executor, operand.isFloat);
+    if (options.offloadOptimizer > 0) {
+      sums.inHost += optimizer;
+      sums.inHostShared += optimizer / replicas;
+      // What is fetched, and what is written beside it.
+      sums.transient = std::max(sums.transient, 2 * optimizer);
+      update = std::max(update, optimizer * options.offloadOptimizer);
+      optimizer = 0;
+    }
+    sums.optimizer += optimizer;
     sums.parametersShared += held / replicas;
     sums.gradientsShared += local * precision.gradient / replicas;
-    sums.optimizerShared += local * precision.optimizer / replicas;
+    sums.optimizerShared += optimizer / replicas;
     sums.reduction += joinSeconds(local * precision.gradient, joined);
     sums.gathering += grid.allGather(held, joined);
-    sums.update += updateSeconds(local, cost, precision, options.executor, operand.isFloat);
+    sums.update += update;
   }
 }
 

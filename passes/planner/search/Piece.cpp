@@ -30,6 +30,8 @@ void Sums::add(const Sums &other) {
   saved += other.saved;
   savedProducts += other.savedProducts;
   unmoved += other.unmoved;
+  inHost += other.inHost;
+  inHostShared += other.inHostShared;
   transient = std::max(transient, other.transient);
 }
 

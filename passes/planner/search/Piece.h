@@ -70,6 +70,8 @@ struct PieceOptions {
   Keys keys = Keys::Auto;
   /// Seconds in which a device moves a byte to the host's memory, or back; 0: activations are not kept there.
   double offload = 0;
+  /// The same, of the optimizer's state; 0: it is kept on the device.
+  double offloadOptimizer = 0;
   /// By axis; missing ones are AxisRole::Any.
   llvm::SmallVector<AxisRole, 3> roles;
   /// By operator of the graph: whether it is on this grid. Null: all are.
@@ -90,10 +92,11 @@ struct Sums {
   double parameters = 0, gradients = 0, optimizer = 0;
   /// The same where devices that hold replicas share them (ZeRO).
   double parametersShared = 0, gradientsShared = 0, optimizerShared = 0;
-  double saved = 0;         ///< Activations of a microbatch that the backward pass reads.
-  double savedProducts = 0; ///< Of these, the results of contractions.
-  double unmoved = 0;       ///< Of `saved`, what stays on the device wherever the rest is kept.
-  double transient = 0;     ///< The largest operator's operands and results; the greater of two when added.
+  double inHost = 0, inHostShared = 0; ///< The optimizer's state where the host keeps it, and the same shared.
+  double saved = 0;                    ///< Activations of a microbatch that the backward pass reads.
+  double savedProducts = 0;            ///< Of these, the results of contractions.
+  double unmoved = 0;                  ///< Of `saved`, what stays on the device wherever the rest is kept.
+  double transient = 0;                ///< The largest operator's operands and results; the greater of two when added.
 
   void add(const Sums &other);
   /// Of parameters, gradients and the optimizer, with as much of it shared as a level of ZeRO says.
@@ -101,6 +104,8 @@ struct Sums {
     return (zero >= 3 ? parametersShared : parameters) + (zero >= 2 ? gradientsShared : gradients) +
            (zero >= 1 ? optimizerShared : optimizer);
   }
+  /// The same in the host's memory.
+  double hostBytes(unsigned zero) const { return zero >= 1 ? inHostShared : inHost; }
 };
 
 /// Seconds of the optimizer for parameters of `bytes` of float32 on a device.

@@ -19,8 +19,8 @@ namespace cleave::search {
 template <typename Value> class Lists {
 public:
   unsigned numberOf(llvm::ArrayRef<Value> list) {
-    uint64_t hash = llvm::xxh3_64bits(
-        llvm::ArrayRef(reinterpret_cast<const uint8_t *>(list.data()), list.size() * sizeof(Value)));
+    uint64_t hash =
+        llvm::xxh3_64bits(llvm::ArrayRef(reinterpret_cast<const uint8_t *>(list.data()), list.size() * sizeof(Value)));
     llvm::SmallVector<unsigned, 1> &alike = byHash[hash];
     for (unsigned number : alike)
       if (llvm::ArrayRef<Value>(lists[number]) == list)

@@ -80,6 +80,8 @@ PieceTable::Priced PieceTable::pricedOf(unsigned variable, unsigned choice) cons
   priced.gathersKeys = piece->gathersKeys(variable, choice);
   priced.joining = piece->reductions[variable][choice];
   priced.update = sums.update / options.microbatches;
+  // Moving it is a sum over parameters, which computing may not be.
+  priced.updateShared = options.offloadOptimizer * sums.inHostShared / options.microbatches;
   priced.checkpoint = variable == piece->entryVariable ? piece->entryBytes[choice] : 0;
   double repeated = sums.forward - sums.forwardExchange;
   priced.againSelective = std::max(0.0, repeated - sums.contractions);
@@ -140,8 +142,7 @@ double PieceTable::cheapestKeeping(const Priced &priced, const Weights &weights)
   if (mayBe(weights.relaxed->recompute, Recompute::None))
     activations = priceOfSaved * sums.saved;
   if (mayBe(weights.relaxed->recompute, Recompute::Selective))
-    activations =
-        std::min(activations, priceOfSaved * (sums.savedProducts + checkpoint) + priced.againSelective);
+    activations = std::min(activations, priceOfSaved * (sums.savedProducts + checkpoint) + priced.againSelective);
   if (mayBe(weights.relaxed->recompute, Recompute::Full))
     activations = std::min(activations, priceOfSaved * checkpoint + priced.againFull);
   // What the way to the host's memory takes depends on all that moves.
@@ -150,7 +151,7 @@ double PieceTable::cheapestKeeping(const Priced &priced, const Weights &weights)
   for (unsigned zero = 0; zero <= 3; ++zero)
     if (mayBe(weights.relaxed->zero, zero))
       state = std::min(state, price * priced.stateBytes[zero] + priced.stateSeconds[zero] -
-                                  (zero >= 1 ? weights.optimizer * priced.update : 0));
+                                  (zero >= 1 ? weights.optimizer * (priced.update - priced.updateShared) : 0));
   return activations + state;
 }
 

@@ -73,9 +73,10 @@ private:
     const solver::Choice *cost;
     const Sums *sums;
     bool gathersKeys;
-    double joining, update;             ///< Seconds: a step's for gradients, a microbatch's for the optimizer.
-    double checkpoint;                  ///< Bytes of what is kept for computing again.
-    double againSelective, againFull;   ///< Seconds of computing again.
+    double joining, update;                ///< Seconds: a step's for gradients, a microbatch's for the optimizer.
+    double updateShared;                   ///< What the optimizer takes at least where replicas share its state.
+    double checkpoint;                     ///< Bytes of what is kept for computing again.
+    double againSelective, againFull;      ///< Seconds of computing again.
     double stateBytes[4], stateSeconds[4]; ///< By level of sharing.
   };
   Priced pricedOf(unsigned variable, unsigned choice) const;

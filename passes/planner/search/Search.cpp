@@ -205,7 +205,8 @@ void Searcher::setSplits(const FoundPlan &plan, FoundStage &stage, const stages:
   stage.gradients = choice.zero >= 2 ? sums.gradientsShared : sums.gradients;
   stage.optimizer = choice.zero >= 1 ? sums.optimizerShared : sums.optimizer;
   stage.activations = from.inFlight * from.option.microbatchBytes;
-  stage.inHost = from.inFlight * again.offloaded;
+  stage.inHost = from.inFlight * again.offloaded + sums.hostBytes(choice.zero);
+  stage.optimizerInHost = sums.inHost > 0;
   stage.transient = sums.transient + again.transient + machine.executor.memory;
 }
 

@@ -38,6 +38,8 @@ struct SearchRequest {
   /// What all stages keep but those on pinned meshes that say it themselves.
   std::optional<Recompute> recompute;
   std::optional<unsigned> zero;
+  /// Whether the optimizer's state is kept in the host's memory: on all stages, or on none.
+  std::optional<bool> optimizerInHost;
   /// The grid of each stage to which nothing is pinned, and the number of all stages: one, if nothing is said of it and
   /// nothing is pinned.
   Degrees degrees;
@@ -106,7 +108,7 @@ struct FoundStage {
   double send = 0;                  ///< Seconds to the next stage, one way.
   double perStep = 0;               ///< Seconds a step: gradients that nothing hides, the optimizer.
   double parameters = 0, gradients = 0, optimizer = 0, activations = 0, transient = 0; ///< Bytes of a device.
-  double inHost = 0;   ///< Bytes of its host: activations that are kept there.
+  double inHost = 0;   ///< Bytes of its host: activations and optimizer's state that are kept there.
   double inFlight = 1; ///< Microbatches; a chunk of the stage keeps a part of one.
   /// Where the segments end that are computed again together, in the plan's order; the last one with the stage. What
   /// enters one that computes again is kept.
@@ -114,6 +116,7 @@ struct FoundStage {
   /// By segment.
   std::vector<Recompute> recompute;
   unsigned zero = 0;
+  bool optimizerInHost = false;
 
   double bytes() const { return parameters + gradients + optimizer + activations + transient; }
 };

@@ -280,12 +280,13 @@ Precision Searcher::precision() const {
 
 void Searcher::sumState() {
   Precision stored = precision();
+  double optimizer = request.optimizerInHost.value_or(false) ? 0 : stored.optimizer;
   std::vector<double> bytes(graph.operators.size() + 1, 0.0);
   for (const Parameter &parameter : graph.parameters)
     if (parameter.firstUse != none)
       bytes[parameter.firstUse] +=
           parameter.bytes *
-          (stored.parameter + (request.training && parameter.trained ? stored.gradient + stored.optimizer : 0));
+          (stored.parameter + (request.training && parameter.trained ? stored.gradient + optimizer : 0));
   double sum = 0;
   unsigned next = 0;
   for (const Boundary &boundary : graph.boundaries) {
@@ -330,8 +331,10 @@ double Searcher::leastHostRoom(const Run &run) const {
 }
 
 double Searcher::offloadOf(const Run &run, double room) const {
-  if (!request.training || (!asksToOffload() && room == 0))
-    return 0;
+  return request.training && (asksToOffload() || room > 0) ? secondsToHost(run) : 0;
+}
+
+double Searcher::secondsToHost(const Run &run) const {
   constexpr double bytes = 1 << 30;
   double most = 0;
   std::set<std::string> seen;
@@ -411,6 +414,8 @@ unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, in
   setting.options.keys = keys();
   setting.options.roles = known.roles;
   setting.options.offload = offloadsOfRuns[kind];
+  if (request.training && request.optimizerInHost.value_or(false))
+    setting.options.offloadOptimizer = secondsToHost(runs[kind]);
   batchScales.push_back(setting.options.batchScale);
   offloads.push_back(setting.options.offload);
   return entry->second = intervals.addSetting(std::move(setting));

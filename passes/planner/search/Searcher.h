@@ -130,7 +130,8 @@ public:
   /// All numbers of microbatches to try; where there are too many, such as lie evenly among them.
   std::set<int64_t> microbatchNumbers() const;
   /// Looks for plans of equal stages on plain grids, whose axes cut the batch, weights, and, with numbers that are
-  /// searched on all grids, positions, with some numbers of microbatches. Returns the seconds of the best plan for each.
+  /// searched on all grids, positions, with some numbers of microbatches. Returns the seconds of the best plan for
+  /// each.
   std::vector<double> exploreQuickly(llvm::ArrayRef<int64_t> numbers);
   /// Bounds the plans with a number of microbatches, schedule by schedule, and searches where the bound promises more
   /// than the best plan so far. Numbers near powers of two are searched on all grids; the others, and more sizes of
@@ -183,6 +184,8 @@ private:
   double leastHostRoom(const Run &run) const;
   /// PieceOptions::offload on the devices of a run with so much room.
   double offloadOf(const Run &run, double room) const;
+  /// Seconds of a byte's way between a run's devices and their hosts.
+  double secondsToHost(const Run &run) const;
   /// Whether somebody fixed that activations are kept in the host's memory.
   bool asksToOffload() const;
   bool mayOffload() const;
@@ -228,8 +231,9 @@ private:
   bool fits(const IntervalSums &sums, unsigned kind, unsigned first, int64_t microbatches) const;
   /// The most microbatches that a stage which begins at a layer has in flight.
   double mostInFlight(unsigned first, int64_t microbatches) const;
-  /// Whether the host's memory has room for so many bytes of each of them.
-  bool fitsInHost(double bytes, const Choice &choice, int64_t microbatches) const;
+  /// Whether the host's memory has room for so many bytes of each of them, and for the optimizer's state where it is
+  /// kept there.
+  bool fitsInHost(double bytes, const IntervalSums &sums, const Choice &choice, int64_t microbatches) const;
   const std::vector<Shape> &shapesOf(unsigned kind, unsigned devices);
   void addPlainShapes(std::vector<Shape> &list) const;
   /// Whether stages of that size may be on any grid, with that number of microbatches.

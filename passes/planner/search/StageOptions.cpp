@@ -62,7 +62,9 @@ stages::StageOption Searcher::optionOf(const IntervalSums &sums, const Recomputa
   option.forward += waitsAt(choice.last, choice);
   if (request.training)
     option.backward += waitsAt(choice.first, choice);
-  double update = zero >= 1 && sums.optimizer > 0 ? sums.update * sums.optimizerShared / sums.optimizer : sums.update;
+  double update = sums.update;
+  if (double optimizer = sums.optimizer + sums.inHost; zero >= 1 && optimizer > 0)
+    update *= (sums.optimizerShared + sums.inHostShared) / optimizer;
   // Stages change their parameters when all of them are nearly done.
   update *= option.steadySlowdown;
   // Gradients are joined while the last microbatch's backward pass still runs; what sticks out is seen.
@@ -115,9 +117,14 @@ void Searcher::addOptions(Choice choice, int64_t microbatches, const IntervalSum
     for (unsigned zero = 0; zero <= 3; ++zero) {
       if ((!request.training && zero > 0) || (fixed.zero && zero != *fixed.zero))
         continue;
-      if (!fixed.zero && zero > 0 && (!memoryBinds || sums.stateBytes(zero) >= sums.stateBytes(zero - 1)))
+      bool keepsLess = zero > 0 && (sums.stateBytes(zero) < sums.stateBytes(zero - 1) ||
+                                    sums.hostBytes(zero) < sums.hostBytes(zero - 1));
+      if (!fixed.zero && zero > 0 && (!memoryBinds || !keepsLess))
         continue;
       choice.zero = zero;
+      // Where the machine does not say how much there is, somebody asked for it.
+      if (hostRooms[choice.kind] > 0 && sums.hostBytes(zero) > hostRooms[choice.kind])
+        continue;
       visit();
     }
   };
@@ -128,7 +135,7 @@ void Searcher::addOptions(Choice choice, int64_t microbatches, const IntervalSum
     if (!isFixed && recompute != Recompute::None && !memoryBinds)
       continue;
     if (!isFixed && recompute == Recompute::Offload &&
-        !fitsInHost(search::recomputationOf(sums, recompute).offloaded, choice, microbatches))
+        !fitsInHost(search::recomputationOf(sums, recompute).offloaded, sums, choice, microbatches))
       continue;
     choice.recompute = recompute;
     forEachZero([&] { addOption(choice, optionOf(sums, choice), options); });
@@ -145,8 +152,8 @@ void Searcher::addOptions(Choice choice, int64_t microbatches, const IntervalSum
     });
 }
 
-bool Searcher::fitsInHost(double bytes, const Choice &choice, int64_t microbatches) const {
-  return mostInFlight(choice.first, microbatches) * bytes <= hostRooms[choice.kind];
+bool Searcher::fitsInHost(double bytes, const IntervalSums &sums, const Choice &choice, int64_t microbatches) const {
+  return sums.hostBytes(choice.zero) + mostInFlight(choice.first, microbatches) * bytes <= hostRooms[choice.kind];
 }
 
 std::optional<double> Searcher::inFlightByPiece(int64_t microbatches) const {
@@ -178,7 +185,7 @@ std::optional<Choice> Searcher::choiceToFit(Choice choice, int64_t microbatches,
   double offload = offloads[choice.setting];
   for (Recompute uniform : waysToKeep(offload > 0))
     if (Recomputation again = search::recomputationOf(sums, uniform);
-        fits(again) && (again.offloaded == 0 || fitsInHost(again.offloaded, choice, microbatches)))
+        fits(again) && (again.offloaded == 0 || fitsInHost(again.offloaded, sums, choice, microbatches)))
       mostSeconds = std::min(
           mostSeconds, again.seconds + offloadDelay(again.offloaded * offload, sums.forward, sums.backward).seconds());
   std::vector<IntervalSums> pieces = intervals.sumsByPiece(choice.first, choice.last, choice.setting, choice.weights);
@@ -188,7 +195,7 @@ std::optional<Choice> Searcher::choiceToFit(Choice choice, int64_t microbatches,
     return std::nullopt;
   std::vector<Recompute> byPiece = recomputeToFit(pieces, left, *inFlight, mostSeconds, offload);
   if (offload > 0 && !byPiece.empty() &&
-      !fitsInHost(search::recomputationOf(pieces, byPiece).offloaded, choice, microbatches))
+      !fitsInHost(search::recomputationOf(pieces, byPiece).offloaded, sums, choice, microbatches))
     byPiece = recomputeToFit(pieces, left, *inFlight, mostSeconds);
   if (byPiece.empty() || llvm::all_equal(byPiece))
     return std::nullopt;

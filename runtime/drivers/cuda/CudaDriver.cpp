@@ -85,6 +85,10 @@ public:
   Error copyOut(const PlanBuffer &buffer, std::span<std::byte> target) const override {
     if (target.empty())
       return Error::success();
+    if (buffer.isInHost()) {
+      std::ranges::copy(place(buffer).bytes(), target.begin());
+      return Error::success();
+    }
     return download.copy(place(buffer).data, target);
   }
 

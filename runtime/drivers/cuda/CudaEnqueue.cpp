@@ -110,6 +110,9 @@ Error CudaPhase::enqueue(const List &list, const Task &task, const CudaSlot &slo
     return list.site->executable->enqueue(call->kernel, task.arguments, stream);
   }
   if (const auto *load = std::get_if<LoadParameter>(&action); load && !task.isStaged) {
+    if (task.isInHost)
+      return loadParameter(*shared.parameters, shared.plan->parameters[load->parameter], task.load,
+                           {task.command.buffers[0].data, task.sizes[0]});
     std::vector<std::byte> bytes(task.sizes[0]);
     if (Error error = loadParameter(*shared.parameters, shared.plan->parameters[load->parameter], task.load, bytes))
       return error;

@@ -42,6 +42,8 @@ Error CudaPhase::add(CudaSite &site, const Queue &owner, uint32_t queue, std::ve
     task.load = tileLoadOf(*running.entry, *place.program, shared.meshOf(place), place.member, action);
     task.fault = Fault::of(processes ? processes->rank() : 0, action);
     task.isStaged = isStaged(action, task.load, phase.phase);
+    if (const auto *load = std::get_if<LoadParameter>(&action))
+      task.isInHost = place.program->buffers[load->buffer].isInHost();
     if (task.isStaged) {
       task.staging = stagingBytes;
       stagingBytes += (command.buffers[0].size + 255) / 256 * 256;

@@ -92,6 +92,7 @@ private:
     CudaEvent reached;      ///< if the command signals
     uint64_t staging = 0;   ///< where its bytes are in a slot's memory
     bool isStaged = false;
+    bool isInHost = false; ///< a load of what is kept in the host's memory
   };
   struct List {
     CudaSite *site = nullptr;

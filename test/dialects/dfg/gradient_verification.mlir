@@ -102,7 +102,7 @@ dfg.graph @main(%x: tensor<1x4x9x9xf32>, %dy: tensor<1x6x7x7xf32>) {
 
 // What is in the host's memory is for nobody but who fetches it.
 dfg.graph @main(%x: tensor<2xf32>) -> tensor<2xf32> {
-  // expected-error @+1 {{'dfg.offload' op expects nothing but 'dfg.fetch' to read its result, found 'dfg.relu'}}
+  // expected-error @+1 {{'dfg.offload' op expects nothing but 'dfg.fetch' to read its result, or a parameter to be written with it, found 'dfg.relu'}}
   %0 = dfg.offload %x : (tensor<2xf32>) -> tensor<2xf32>
   %1 = dfg.relu %0 : (tensor<2xf32>) -> tensor<2xf32>
   dfg.return %1 : tensor<2xf32>
@@ -112,7 +112,7 @@ dfg.graph @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 // Nothing else is fetched.
 dfg.graph @main(%x: tensor<2xf32>) -> tensor<2xf32> {
-  // expected-error @+1 {{'dfg.fetch' op expects the result of 'dfg.offload'}}
+  // expected-error @+1 {{'dfg.fetch' op expects the result of 'dfg.offload', or a parameter}}
   %0 = dfg.fetch %x : (tensor<2xf32>) -> tensor<2xf32>
   dfg.return %0 : tensor<2xf32>
 }

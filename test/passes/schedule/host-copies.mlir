@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// RUN: cleave-opt %s --plan-schedule | FileCheck %s
+// RUN: cleave-opt %s --split-input-file --plan-schedule | FileCheck %s
 
 // What moves to the host's memory has bytes there, a queue there and a queue back. Between, another value has its bytes of
 // the arena, which waits until it has gone.
@@ -26,5 +26,39 @@ module attributes {dist.devices = [{name = "cpu0", driver = "cpu", cores = 1 : i
     %back = dfg.fetch %kept : (tensor<1024xf32>) -> tensor<1024xf32> loc("back"("Relu"))
     %y = plan.launch @add(%d, %back) : (tensor<1024xf32>, tensor<1024xf32>) -> tensor<1024xf32> loc("y"("Add"))
     dist.return %y : tensor<1024xf32>
+  }
+}
+
+// -----
+
+// A step of momentum whose state lies in the host's memory: it is loaded there once, the new momentum is computed where the
+// old one was brought, and goes back to where that lies.
+// CHECK-LABEL: plan.program @step
+// CHECK-SAME: host 64 {
+// CHECK-DAG: %[[M:.*]] = plan.buffer "m" host offset 0 bytes 32
+// CHECK-DAG: %[[OLD:.*]] = plan.buffer "fetched" offset
+// CHECK-DAG: plan.state @m in %[[M]]
+// CHECK: plan.prepare {
+// CHECK: plan.load_parameter @m -> %[[M]]
+// CHECK: plan.body {
+// CHECK-DAG: plan.fetch %[[M]] -> %[[OLD]]
+// CHECK: plan.call @momentum(%[[OLD]], %{{.*}}) -> (%[[OLD]])
+// CHECK: plan.offload %[[OLD]] -> %[[M]]
+// CHECK-NOT: plan.copy
+module attributes {dist.devices = [{name = "cpu0", driver = "cpu", cores = 1 : i64, memory = 0 : i64}]} {
+  dist.mesh @d0 <[], devices = [0]>
+  dfg.parameter state @m : tensor<8xf32> = #dfg.fill<value = 0.0 : f64>
+  plan.native_kernel @momentum {
+  ^bb0(%m: tensor<8xf32>, %g: tensor<8xf32>):
+    %0 = dfg.add %m, %g : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    plan.yield %0 : tensor<8xf32>
+  }
+  dist.program @step(%x: tensor<8xf32> {dist.input = 0 : i64} loc("x"("Input"))) attributes {mesh = @d0, dist.ordered} {
+    %m = dfg.read @m {dist.changes} : tensor<8xf32> loc("m"("Parameter"))
+    %old = dfg.fetch %m : (tensor<8xf32>) -> tensor<8xf32> loc("fetched"("State"))
+    %nm = plan.launch @momentum(%old, %x) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32> loc("momentum"("momentum"))
+    %kept = dfg.offload %nm : (tensor<8xf32>) -> tensor<8xf32> loc("offloaded"("State"))
+    dist.write @m <[8]>, %kept : tensor<8xf32> loc("momentum"("momentum"))
+    dist.return
   }
 }
