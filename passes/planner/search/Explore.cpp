@@ -74,7 +74,7 @@ void Searcher::explore(int64_t microbatches) {
         trySchedule(microbatches, bound.choice, costs);
   }
   // What is known of the costs makes it cheap to prove less than before.
-  bool provesLess = certifies() && isProvenLess(microbatches, toBeat()) && leastOf(bounds) < toBeat();
+  bool provesLess = certifies() && !wasBoundedFor(microbatches, toBeat()) && leastOf(bounds) < toBeat();
   if (std::isfinite(toBeat()) && (!hadPlan || provesLess) && !outOfTime())
     bounds = boundSchedules(microbatches, toBeat());
   double &least = leastSeconds[microbatches] = leastOf(bounds);
@@ -83,9 +83,9 @@ void Searcher::explore(int64_t microbatches) {
   forget();
 }
 
-bool Searcher::isProvenLess(int64_t microbatches, double enough) const {
+bool Searcher::wasBoundedFor(int64_t microbatches, double enough) const {
   auto before = boundedFor.find(microbatches);
-  return before == boundedFor.end() || enough < before->second;
+  return before != boundedFor.end() && before->second <= enough;
 }
 
 double Searcher::simpleBoundOf(int64_t microbatches) {
@@ -134,7 +134,7 @@ void Searcher::certifyNumber(int64_t microbatches, double enough) {
   if (least >= enough || (least > 0 && !certifies()))
     return;
   // With less to prove than before, the same work may prove it.
-  if (certifies() && isProvenLess(microbatches, enough) && !outOfTime())
+  if (certifies() && !wasBoundedFor(microbatches, enough) && !outOfTime())
     least = std::max(least, leastOf(boundSchedules(microbatches, enough)));
   if (least < enough)
     least = std::max(least, simpleBoundOf(microbatches));

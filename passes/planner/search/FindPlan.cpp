@@ -133,7 +133,8 @@ static std::variant<FoundPlan, SearchFailure> search(const SearchGraph &graph, c
     // The most promising number is likely to stay the best one, which is searched on all grids.
     if (!numbers.empty())
       own.front()->searchOnAllGrids(numbers.front());
-    // It and the next ones give a plan that rules out most others. Meanwhile there is time for two that are not.
+    // It and the next one give a plan that rules out most others. Beside it there is time for two that are not on all
+    // grids.
     std::vector<std::vector<int64_t>> first(shares);
     size_t begin = std::min<size_t>(shares, numbers.size());
     if (begin == shares && numbers.size() > shares && !isOnAllGrids(numbers[1]))
@@ -264,11 +265,11 @@ std::variant<FoundPlan, SearchFailure> findPlan(const SearchGraph &graph, const 
     };
   // Devices that only wait for what is pinned to them would be lost to all else.
   bool sharesDevices = !request.training && !request.pinned.empty();
-  bool asksForHost = mayKeepOptimizerInHost(machine, request);
-  if (asksForHost)
+  bool triesHost = mayKeepOptimizerInHost(machine, request);
+  if (triesHost)
     guarded.timeBudget /= 2;
   auto found = search(graph, machine, guarded, sharesDevices);
-  if (asksForHost)
+  if (triesHost)
     keepOptimizerWhereBest(graph, machine, guarded, found);
   if (auto shared = findShares(graph, machine, guarded)) {
     auto *equal = std::get_if<FoundPlan>(&found);

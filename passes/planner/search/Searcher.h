@@ -290,8 +290,8 @@ private:
   };
   static double leastOf(llvm::ArrayRef<Bounded> bounds);
   std::vector<Bounded> boundSchedules(int64_t microbatches, double enough);
-  /// Whether `enough` is less than what its schedules' bounds were asked to prove so far.
-  bool isProvenLess(int64_t microbatches, double enough) const;
+  /// Whether its schedules' bounds were asked to prove no more than `enough` before.
+  bool wasBoundedFor(int64_t microbatches, double enough) const;
   /// lowerBoundOf, once for each number.
   double simpleBoundOf(int64_t microbatches);
   bool certifies() const { return request.certifies && !sharesDevices; }
