@@ -100,6 +100,11 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
     search.zero = static_cast<unsigned>(target.zero[0] - '0');
   if (target.optimizerMemory != "auto")
     search.optimizerInHost = target.optimizerMemory == "host";
+  for (auto [flag, isInHost] : {std::pair("--recompute offload", search.recompute == search::Recompute::Offload),
+                                {"--optimizer-memory host", search.optimizerInHost == true}})
+    if (isInHost && search.schedule && (*search.schedule)->weightDelay > 0)
+      return makeError(Status::Usage, flag, " does not go with --schedule ", target.schedule,
+                       ", whose pipeline does not drain: what it keeps stays on the devices");
   if (!target.memory.empty()) {
     auto bytes = parseQuantity(target.memory, sizeUnits, "--memory");
     if (!bytes)

@@ -44,8 +44,9 @@ bool ProgramTasks::writesInPlace(dist::WriteOp write, unsigned parameter) const 
   // One value cannot lie in two places.
   if (problem.values[getValue(write.getValue())].inPlaceOf)
     return false;
+  // To the host's memory, where the parameter lies.
   if (write.getValue().getDefiningOp<dfg::OffloadOp>())
-    return problem.values[parameter].inHost;
+    return true;
   if (auto collective = write.getValue().getDefiningOp<dist::Collective>())
     return llvm::none_of(collective->getOperands(), [&](Value operand) { return getValue(operand) == parameter; });
   auto launch = write.getValue().getDefiningOp<plan::LaunchOp>();
@@ -66,13 +67,20 @@ bool ProgramTasks::writesInPlace(dist::WriteOp write, unsigned parameter) const 
   return reads == 1;
 }
 
+/// The kernel of a launch, if it may be told after it was made what it overwrites. Kernels of GPUs are told before they
+/// are compiled, which is parameters alone.
+plan::NativeKernelOp ProgramTasks::overwritingKernel(plan::LaunchOp launch) const {
+  auto kernel = launch ? symbols.lookup<plan::NativeKernelOp>(launch.getKernel()) : plan::NativeKernelOp();
+  return kernel && kernel.getDriver() == "cpu" ? kernel : plan::NativeKernelOp();
+}
+
 /// Lets a kernel write what is moved to the host's memory where it lies that was fetched from there for nothing else:
 /// an optimizer's state.
 void ProgramTasks::overwriteFetched(dfg::OffloadOp offload) {
   auto next = dyn_cast<OpResult>(offload.getInput());
   auto launch = next ? dyn_cast<plan::LaunchOp>(next.getOwner()) : plan::LaunchOp();
-  auto kernel = launch ? symbols.lookup<plan::NativeKernelOp>(launch.getKernel()) : plan::NativeKernelOp();
-  if (!kernel || kernel.getDriver() != "cpu" || problem.values[getValue(next)].inPlaceOf)
+  plan::NativeKernelOp kernel = overwritingKernel(launch);
+  if (!kernel || problem.values[getValue(next)].inPlaceOf)
     return;
   Value result = kernel.getBody().front().getTerminator()->getOperand(next.getResultNumber());
   for (auto [operand, argument] : llvm::zip_equal(launch.getOperands(), kernel.getBody().getArguments())) {
@@ -88,8 +96,7 @@ void ProgramTasks::overwriteFetched(dfg::OffloadOp offload) {
 }
 
 /// Lets kernels write their result where an operand lies that has no other reader, as the sum of gradients so far. Only
-/// kernels with one result: those with several may read an operand again for the second. Kernels of GPUs are told
-/// before they are compiled what they may overwrite, which is parameters alone.
+/// kernels with one result: those with several may read an operand again for the second.
 void ProgramTasks::overwriteLastReads() {
   auto topological = topologicalOrder(problem);
   if (!topological)
@@ -109,8 +116,8 @@ void ProgramTasks::overwriteLastReads() {
   };
   for (auto [task, source] : llvm::enumerate(sources)) {
     auto *launch = std::get_if<plan::LaunchOp>(&source);
-    auto kernel = launch ? symbols.lookup<plan::NativeKernelOp>(launch->getKernel()) : plan::NativeKernelOp();
-    if (!kernel || kernel.getDriver() != "cpu" || (*launch)->getNumResults() != 1)
+    plan::NativeKernelOp kernel = overwritingKernel(launch ? *launch : plan::LaunchOp());
+    if (!kernel || (*launch)->getNumResults() != 1)
       continue;
     unsigned next = getValue((*launch)->getResult(0));
     Value result = kernel.getBody().front().getTerminator()->getOperand(0);

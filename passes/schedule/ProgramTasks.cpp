@@ -239,11 +239,15 @@ LogicalResult ProgramTasks::addWrite(unsigned device, dist::WriteOp write) {
   if (!read || read.getType() != write.getValue().getType())
     return write.emitOpError("expects the program to read the parameter in the same layout");
   unsigned parameter = getValue(read), next = getValue(write.getValue());
+  auto offload = write.getValue().getDefiningOp<dfg::OffloadOp>();
+  if (bool(offload) != problem.values[parameter].inHost)
+    return write.emitOpError("expects a parameter that only 'dfg.fetch' reads to be written with what 'dfg.offload' "
+                             "gives, and no other one to be");
   std::vector<unsigned> readers;
   for (unsigned task = 0; task != problem.tasks.size(); ++task)
     if (llvm::is_contained(problem.tasks[task].reads, parameter))
       readers.push_back(task);
-  if (auto offload = write.getValue().getDefiningOp<dfg::OffloadOp>(); offload && problem.values[parameter].inHost)
+  if (offload)
     overwriteFetched(offload);
   if (writesInPlace(write, parameter)) {
     auto writer = static_cast<unsigned>(

@@ -119,6 +119,7 @@ private:
   mlir::LogicalResult addWrite(unsigned device, dist::WriteOp write);
   bool writesInPlace(dist::WriteOp write, unsigned parameter) const;
   void overwriteLastReads();
+  plan::NativeKernelOp overwritingKernel(plan::LaunchOp launch) const;
   void overwriteFetched(dfg::OffloadOp offload);
   void addTransfer(dist::SendOp send);
   void addHostCopy(unsigned device, mlir::Operation *op, schedule::HostCopy way);

@@ -217,11 +217,12 @@ static void considerBaselines(const SearchGraph &graph, const Machine &machine, 
   }
 }
 
-/// Whether that is open: where a machine says how much memory hosts have, but for plans that are decided.
+/// Whether that is open: where a machine says of all its hosts how much memory they have, but for plans that are
+/// decided.
 static bool mayKeepOptimizerInHost(const Machine &machine, const SearchRequest &request) {
   bool delaysWeights = request.schedule && (*request.schedule)->weightDelay > 0;
   return request.training && !request.optimizerInHost && request.optimizerStates > 0 && !request.isDecided &&
-         !delaysWeights && llvm::any_of(hostMemory(machine), [](uint64_t bytes) { return bytes > 0; });
+         !delaysWeights && llvm::all_of(hostMemory(machine), [](uint64_t bytes) { return bytes > 0; });
 }
 
 /// Searches once more with the optimizer's state in the host's memory, and takes the better plan: `found` is the best
