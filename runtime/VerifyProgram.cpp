@@ -30,9 +30,8 @@ Error checkBuffer(const Program &program, const PlanBuffer &buffer) {
   uint64_t room = buffer.isInHost() ? program.hostBytes : program.arenaBytes,
            offset = buffer.isInHost() ? buffer.offset - hostOffset : buffer.offset;
   if (offset > room || buffer.bytes > room - offset)
-    return reject("expects to lie in ", buffer.isInHost() ? "" : "an arena of ", room, " bytes",
-                  buffer.isInHost() ? " of the host's memory" : "", ", got offset ", offset, " and ", buffer.bytes,
-                  " bytes");
+    return reject("expects to lie in ", room, " bytes of the ", buffer.isInHost() ? "host's memory" : "arena",
+                  ", got offset ", offset, " and ", buffer.bytes, " bytes");
   if (buffer.viewOf < 0)
     return Error::success();
   if (static_cast<size_t>(buffer.viewOf) >= program.buffers.size())
