@@ -109,6 +109,7 @@ private:
     unsigned from = 0, to = 0;
   };
 
+  static int64_t bytesOf(mlir::Value value);
   mlir::LogicalResult pairChannels();
   mlir::LogicalResult checkChannel(int64_t index, const Channel &channel);
   mlir::LogicalResult addProgram(unsigned device);

@@ -231,8 +231,8 @@ private:
   bool fits(const IntervalSums &sums, unsigned kind, unsigned first, int64_t microbatches) const;
   /// The most microbatches that a stage which begins at a layer has in flight.
   double mostInFlight(unsigned first, int64_t microbatches) const;
-  /// Whether the host's memory has room for so many bytes of each of them, and for the optimizer's state where it is
-  /// kept there.
+  /// Whether the host's memory has room for `bytes` of each microbatch in flight, and for the optimizer's state where
+  /// it is kept there.
   bool fitsInHost(double bytes, const IntervalSums &sums, const Choice &choice, int64_t microbatches) const;
   const std::vector<Shape> &shapesOf(unsigned kind, unsigned devices);
   void addPlainShapes(std::vector<Shape> &list) const;
