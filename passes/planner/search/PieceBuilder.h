@@ -7,34 +7,11 @@
 
 #include "passes/planner/search/OperatorWork.h"
 
-#include "llvm/Support/xxhash.h"
+#include "llvm/ADT/UniqueVector.h"
 
-#include <deque>
 #include <map>
-#include <unordered_map>
 
 namespace cleave::search {
-
-/// Numbers of lists: equal ones have the same. For values that are equal where their bytes are.
-template <typename Value> class Lists {
-public:
-  unsigned numberOf(llvm::ArrayRef<Value> list) {
-    uint64_t hash =
-        llvm::xxh3_64bits(llvm::ArrayRef(reinterpret_cast<const uint8_t *>(list.data()), list.size() * sizeof(Value)));
-    llvm::SmallVector<unsigned, 1> &alike = byHash[hash];
-    for (unsigned number : alike)
-      if (llvm::ArrayRef<Value>(lists[number]) == list)
-        return number;
-    alike.push_back(lists.size());
-    lists.push_back(list.vec());
-    return alike.back();
-  }
-  llvm::ArrayRef<Value> operator[](unsigned number) const { return lists[number]; }
-
-private:
-  std::unordered_map<uint64_t, llvm::SmallVector<unsigned, 1>> byHash;
-  std::deque<std::vector<Value>> lists;
-};
 
 class Piece::Builder {
 public:
@@ -119,8 +96,8 @@ private:
   unsigned numAxes;
   OperatorWork work;
   /// Equal lists of states, and of numbers of states, are known by one number.
-  Lists<State> stateLists;
-  Lists<unsigned> numberLists;
+  llvm::UniqueVector<std::vector<State>> stateLists;
+  llvm::UniqueVector<std::vector<unsigned>> numberLists;
   /// By bytes of a tensor and lists of states before and after.
   std::map<std::tuple<double, unsigned, unsigned>, std::vector<double>> knownConversions;
   /// By bytes of a tensor: the seconds of Grid::Change::steps.

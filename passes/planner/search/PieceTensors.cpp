@@ -111,8 +111,8 @@ namespace {
 
 /// Which of some states are equal: choices have few different ones of a tensor.
 struct DistinctStates {
-  llvm::SmallVector<State, 16> states;
-  llvm::SmallVector<unsigned, 32> numbers; ///< By choice: an index into `states`.
+  std::vector<State> states;
+  std::vector<unsigned> numbers; ///< By choice: an index into `states`.
 
   void add(const State &state) {
     // Often the same as before.
@@ -168,15 +168,14 @@ void Piece::Builder::addEdge(unsigned from, unsigned to, unsigned forOperator, c
   }
   double bytes = work.bytesOf(tensor);
   EdgeTable key;
-  key.there = &conversions(bytes, stateLists.numberOf(madeStates.states), stateLists.numberOf(readStates.states));
+  key.there = &conversions(bytes, stateLists.insert(madeStates.states), stateLists.insert(readStates.states));
   key.back = nullptr;
   if (options.training && tensor.learns)
-    key.back =
-        &conversions(bytes, stateLists.numberOf(readGradients.states), stateLists.numberOf(madeGradients.states));
-  key.madeStates = numberLists.numberOf(madeStates.numbers);
-  key.madeGradients = numberLists.numberOf(madeGradients.numbers);
-  key.readStates = numberLists.numberOf(readStates.numbers);
-  key.readGradients = numberLists.numberOf(readGradients.numbers);
+    key.back = &conversions(bytes, stateLists.insert(readGradients.states), stateLists.insert(madeGradients.states));
+  key.madeStates = numberLists.insert(madeStates.numbers);
+  key.madeGradients = numberLists.insert(madeGradients.numbers);
+  key.readStates = numberLists.insert(readStates.numbers);
+  key.readGradients = numberLists.insert(readGradients.numbers);
   auto [known, isNew] = knownTables.try_emplace(key, piece.problem.pairs.size());
   if (isNew) {
     solver::PairTable table;
