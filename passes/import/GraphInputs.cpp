@@ -197,10 +197,8 @@ LogicalResult GraphImporter::importInputs(Scope &scope) {
   for (bool last : {false, true}) {
     unbound.clear();
     for (const onnx::ValueInfoProto &input : model->graph().input()) {
-      // Files of IR version 3 list initializers as inputs.
-      if (scope.values.count(input.name()) && !last)
-        continue;
-      if (ImportedValue *value = scope.values.lookup(input.name()); value && value->known)
+      // Files of IR version 3 list initializers as inputs, also those that nothing reads.
+      if (fixedInputs.contains(input.name()))
         continue;
       FailureOr<RankedTensorType> type = inputType(input, unbound);
       if (failed(type))
