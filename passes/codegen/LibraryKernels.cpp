@@ -28,7 +28,9 @@ KernelDevice kernelDeviceOf(dist::ProgramOp program) {
   auto processor = plan::getProcessor(program->getParentOfType<ModuleOp>());
   bool isWide = !processor || processor->hasFeature("avx512f");
   int64_t lanes = isWide ? 16 : processor->hasFeature("avx") ? 8 : 4;
-  bool hasIntegers = processor && (processor->hasFeature("avx512vnni") || processor->hasFeature("avxvnni"));
+  // Without VNNI AVX2 multiplies twice as many integers as reals; with AVX-512 there are as many reals.
+  bool hasIntegers = processor && (processor->hasFeature("avx512vnni") || processor->hasFeature("avxvnni") ||
+                                   (processor->hasFeature("avx2") && !processor->hasFeature("avx512f")));
   return {&runtime::oneDnnLibrary(), static_cast<unsigned>(device.cores), lanes, hasIntegers};
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/drivers/cpu/OneDnn.h"
 
 #include "runtime/drivers/cpu/GatheredProducts.h"
+#include "runtime/drivers/cpu/IntegerProducts.h"
 #include "runtime/drivers/cpu/OneDnnOperations.h"
 
 #include <omp.h>
@@ -229,6 +230,9 @@ public:
           new OnTeam(makeGatheredProduct(desc, std::max(threads, 1u)), std::max(threads, 1u)));
     }
     return guarded(desc, [&]() -> Result {
+      if (isIntegerProduct(desc))
+        return std::unique_ptr<LibraryKernelInstance>(
+            new OnTeam(makeIntegerProduct(desc, std::max(threads, 1u)), std::max(threads, 1u)));
       LibraryKernelQuery query{desc, {}, {}};
       onednn::Primitive primitive = build(query);
       uint64_t scratch = primitive.desc.scratchpad_desc().get_size();
@@ -276,6 +280,8 @@ public:
       return chooseGathered(query.desc, std::max(threads, 1u));
     TeamSize team(std::max(threads, 1u));
     return guarded(query.desc, [&]() -> Expected<LibraryChoice> {
+      if (wantsIntegerProduct(query.desc))
+        return chooseIntegerProduct(query, std::max(threads, 1u));
       // oneDNN 2.6 computes the second of two elementwise post operations with the constants of the first.
       if (std::count_if(query.desc.postOps.begin(), query.desc.postOps.end(),
                         [](const LibraryPostOp &postOp) { return postOp.argument < 0; }) > 1)

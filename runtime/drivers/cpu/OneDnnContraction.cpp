@@ -14,8 +14,7 @@ namespace cleave::runtime::onednn {
 using dnnl::memory;
 using dnnl::prop_kind;
 
-/// Weights with the group dimension in front where there are groups: [G, A/G, B, kernel...] from [A, B, kernel...].
-static std::vector<int64_t> weightView(const Builder &builder, const TensorType &weights, int64_t groups) {
+std::vector<int64_t> weightView(const Builder &builder, const TensorType &weights, int64_t groups) {
   size_t rank = builder.inputType(0).shape.size();
   std::vector<int64_t> shape = weights.shape;
   if (shape.size() == rank + 1 && shape[0] == groups)

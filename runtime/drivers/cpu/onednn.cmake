@@ -23,6 +23,9 @@ add_library(cleave_onednn STATIC
   ${CMAKE_CURRENT_LIST_DIR}/OneDnnProcessor.cpp
   ${CMAKE_CURRENT_LIST_DIR}/OneDnnReduction.cpp
   ${CMAKE_CURRENT_LIST_DIR}/GatheredProducts.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/IntegerEpilogue.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/IntegerProducts.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/IntegerTiles.cpp
   ${CMAKE_CURRENT_LIST_DIR}/OneDnnWindow.cpp)
 target_compile_features(cleave_onednn PUBLIC cxx_std_20)
 target_compile_options(cleave_onednn PRIVATE -Wall -Wextra)
