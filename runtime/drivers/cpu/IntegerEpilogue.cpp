@@ -108,83 +108,112 @@ void Epilogue::Panel::begin(int64_t first, int64_t count) {
   }
 }
 
-/// Eight results after one operation.
-#define CLEAVE_STEP(KIND, EXPRESSION)                                                                                  \
+/// Of a row, by halves.
+struct Epilogue::Panel::Reals {
+  __m256 left, right;
+};
+
+/// One operation on both halves, and what joins them.
+#define CLEAVE_STEP(KIND, OPERATION, LEFT, RIGHT)                                                                      \
   case Kind::KIND:                                                                                                     \
-    x = EXPRESSION;                                                                                                    \
+    reals.left = OPERATION(reals.left, LEFT);                                                                          \
+    reals.right = OPERATION(reals.right, RIGHT);                                                                       \
     break
 
-CLEAVE_AVX2 void Epilogue::Panel::finish(const int32_t *sums, int64_t offset, int64_t step) const {
-  bool isWhole = count == panelColumns && step == 1;
-  void *output = arguments[epilogue.output];
-  auto store = [&](const auto *results) {
-    auto *to = static_cast<std::remove_const_t<std::remove_pointer_t<decltype(results)>> *>(output) + offset;
-    if (isWhole) {
-      std::memcpy(to, results, panelColumns * sizeof *results);
-      return;
-    }
-    for (int64_t i = 0; i != count; ++i)
-      to[i * step] = results[i];
-  };
-  alignas(32) int32_t integers[panelColumns];
-  alignas(32) float reals[panelColumns];
-  for (int64_t half = 0; half != panelColumns; half += 8) {
-    __m256i sum = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(sums + half));
-    if (epilogue.biasIsInteger)
-      sum = _mm256_add_epi32(sum, _mm256_loadu_si256(reinterpret_cast<const __m256i *>(added + half)));
-    if (epilogue.element == ElementType::I32) {
-      _mm256_store_si256(reinterpret_cast<__m256i *>(integers + half), sum);
-      continue;
-    }
-    __m256 x = _mm256_cvtepi32_ps(sum);
-    if (epilogue.bias >= 0 && !epilogue.biasIsInteger)
-      x = _mm256_add_ps(x, _mm256_loadu_ps(biases + half));
-    for (size_t i = 0; i != epilogue.steps.size(); ++i) {
-      const Step &each = epilogue.steps[i];
-      __m256 y = _mm256_loadu_ps(values[i] + half);
-      if (each.operand == Operand::Whole) {
-        auto *from = static_cast<const float *>(arguments[each.argument]) + offset;
-        alignas(32) float beside[8] = {};
-        if (isWhole) {
-          y = _mm256_loadu_ps(from + half);
-        } else {
-          for (int64_t lane = 0; lane < std::min<int64_t>(count - half, 8); ++lane)
-            beside[lane] = from[(half + lane) * step];
-          y = _mm256_load_ps(beside);
-        }
-      }
-      switch (each.kind) {
-        CLEAVE_STEP(Add, _mm256_add_ps(x, y));
-        CLEAVE_STEP(Sub, _mm256_sub_ps(x, y));
-        CLEAVE_STEP(Mul, _mm256_mul_ps(x, y));
-        CLEAVE_STEP(Div, _mm256_div_ps(x, y));
-        CLEAVE_STEP(Max, _mm256_max_ps(x, y));
-        CLEAVE_STEP(Min, _mm256_min_ps(x, y));
-        CLEAVE_STEP(Relu, _mm256_max_ps(x, _mm256_setzero_ps()));
-        CLEAVE_STEP(Clip, _mm256_min_ps(_mm256_max_ps(x, _mm256_set1_ps(each.alpha)), _mm256_set1_ps(each.beta)));
-        CLEAVE_STEP(Round, _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-        CLEAVE_STEP(Linear,
-                    _mm256_add_ps(_mm256_mul_ps(x, _mm256_set1_ps(each.alpha)), _mm256_set1_ps(each.beta)));
-      }
-    }
-    if (epilogue.element == ElementType::F32) {
-      _mm256_store_ps(reals + half, x);
-      continue;
-    }
-    bool isSigned = epilogue.element == ElementType::I8;
-    x = _mm256_min_ps(_mm256_max_ps(x, _mm256_set1_ps(isSigned ? -128.0f : 0.0f)),
-                      _mm256_set1_ps(isSigned ? 127.0f : 255.0f));
-    _mm256_store_si256(reinterpret_cast<__m256i *>(integers + half), _mm256_cvtps_epi32(x));
+CLEAVE_AVX2 inline void Epilogue::join(const Step &step, const float *beside, Panel::Reals &reals) {
+  __m256 x = _mm256_loadu_ps(beside), y = _mm256_loadu_ps(beside + 8);
+  __m256 alpha = _mm256_set1_ps(step.alpha), beta = _mm256_set1_ps(step.beta);
+  switch (step.kind) {
+    CLEAVE_STEP(Add, _mm256_add_ps, x, y);
+    CLEAVE_STEP(Sub, _mm256_sub_ps, x, y);
+    CLEAVE_STEP(Mul, _mm256_mul_ps, x, y);
+    CLEAVE_STEP(Div, _mm256_div_ps, x, y);
+    CLEAVE_STEP(Max, _mm256_max_ps, x, y);
+    CLEAVE_STEP(Min, _mm256_min_ps, x, y);
+    CLEAVE_STEP(Relu, _mm256_max_ps, _mm256_setzero_ps(), _mm256_setzero_ps());
+    CLEAVE_STEP(Round, _mm256_round_ps, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC,
+                _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  case Kind::Clip:
+    reals.left = _mm256_min_ps(_mm256_max_ps(reals.left, alpha), beta);
+    reals.right = _mm256_min_ps(_mm256_max_ps(reals.right, alpha), beta);
+    break;
+  case Kind::Linear:
+    reals.left = _mm256_add_ps(_mm256_mul_ps(reals.left, alpha), beta);
+    reals.right = _mm256_add_ps(_mm256_mul_ps(reals.right, alpha), beta);
+    break;
   }
-  if (epilogue.element == ElementType::F32)
-    return store(reals);
-  if (epilogue.element == ElementType::I32)
-    return store(integers);
-  // Signed bytes have the bits of unsigned ones.
-  uint8_t bytes[panelColumns];
-  for (int64_t i = 0; i != panelColumns; ++i)
-    bytes[i] = static_cast<uint8_t>(integers[i]);
-  store(bytes);
+}
+
+/// What joins the results from element `offset` on, `apart` from each other; in `gathered` where a panel is not whole.
+inline const float *Epilogue::Panel::besides(size_t step, int64_t offset, int64_t apart, float *gathered) const {
+  const Step &each = epilogue.steps[step];
+  if (each.operand != Operand::Whole)
+    return values[step];
+  auto *whole = static_cast<const float *>(arguments[each.argument]) + offset;
+  if (apart == 1 && count == panelColumns)
+    return whole;
+  for (int64_t column = 0; column != count; ++column)
+    gathered[column] = whole[column * apart];
+  return gathered;
+}
+
+CLEAVE_AVX2 static inline __m256i loadIntegers(const int32_t *numbers) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(numbers));
+}
+
+/// Stores the first `count` of 16 results, `step` apart.
+template <typename T> CLEAVE_AVX2 static inline void scatter(const T *results, int64_t count, int64_t step, T *to) {
+  for (int64_t i = 0; i != count; ++i)
+    to[i * step] = results[i];
+}
+
+CLEAVE_AVX2 void Epilogue::Panel::finish(const int32_t *sums, const int64_t *offsets, int64_t rows, int64_t from,
+                                         int64_t step) const {
+  bool isWhole = count == panelColumns && step == 1, isSigned = epilogue.element == ElementType::I8;
+  char *output = static_cast<char *>(arguments[epilogue.output]);
+  float gathered[panelColumns] = {};
+  __m256i addedLeft = loadIntegers(added), addedRight = loadIntegers(added + 8);
+  __m256 biasLeft = _mm256_loadu_ps(biases), biasRight = _mm256_loadu_ps(biases + 8);
+  __m256 least = _mm256_set1_ps(isSigned ? -128.0f : 0.0f), most = _mm256_set1_ps(isSigned ? 127.0f : 255.0f);
+  for (int64_t row = 0; row != rows; ++row, sums += panelColumns) {
+    int64_t offset = offsets[row] + from;
+    __m256i left = _mm256_add_epi32(loadIntegers(sums), addedLeft);
+    __m256i right = _mm256_add_epi32(loadIntegers(sums + 8), addedRight);
+    if (epilogue.element == ElementType::I32) {
+      int32_t integers[panelColumns];
+      auto *to = reinterpret_cast<int32_t *>(output) + offset, *at = isWhole ? to : integers;
+      _mm256_storeu_si256(reinterpret_cast<__m256i *>(at), left);
+      _mm256_storeu_si256(reinterpret_cast<__m256i *>(at + 8), right);
+      if (!isWhole)
+        scatter(integers, count, step, to);
+      continue;
+    }
+    Reals reals = {_mm256_add_ps(_mm256_cvtepi32_ps(left), biasLeft),
+                   _mm256_add_ps(_mm256_cvtepi32_ps(right), biasRight)};
+    for (size_t i = 0; i != epilogue.steps.size(); ++i)
+      join(epilogue.steps[i], besides(i, offset, step, gathered), reals);
+    if (epilogue.element == ElementType::F32) {
+      float numbers[panelColumns];
+      auto *to = reinterpret_cast<float *>(output) + offset, *at = isWhole ? to : numbers;
+      _mm256_storeu_ps(at, reals.left);
+      _mm256_storeu_ps(at + 8, reals.right);
+      if (!isWhole)
+        scatter(numbers, count, step, to);
+      continue;
+    }
+    left = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(reals.left, least), most));
+    right = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(reals.right, least), most));
+    // Packing goes along each half of the registers.
+    __m256i shorts = _mm256_permute4x64_epi64(_mm256_packs_epi32(left, right), 0xD8);
+    __m128i low = _mm256_castsi256_si128(shorts), high = _mm256_extracti128_si256(shorts, 1);
+    // Signed bytes have the bits of unsigned ones.
+    uint8_t bytes[panelColumns];
+    auto *to = reinterpret_cast<uint8_t *>(output) + offset, *at = isWhole ? to : bytes;
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(at),
+                     isSigned ? _mm_packs_epi16(low, high) : _mm_packus_epi16(low, high));
+    if (!isWhole)
+      scatter(bytes, count, step, to);
+  }
 }
 
 } // namespace cleave::runtime::integers

@@ -30,13 +30,17 @@ public:
     Panel(const Epilogue &epilogue, void *const *arguments) : epilogue(epilogue), arguments(arguments) {}
     /// Goes to `count` channels from `first` on, at most panelColumns.
     void begin(int64_t first, int64_t count);
-    /// Makes results of sums, which lie from element `offset` of the output on, `step` elements apart.
-    void finish(const int32_t *sums, int64_t offset, int64_t step) const;
+    /// Makes results of the sums of `rows` rows. Those of a row lie from element offsets[row] + `from` of the output
+    /// on, `step` elements apart.
+    void finish(const int32_t *sums, const int64_t *offsets, int64_t rows, int64_t from, int64_t step) const;
 
   private:
+    friend class Epilogue;
     /// Most post operations of a kernel.
     static constexpr size_t mostSteps = 8;
-    friend class Epilogue;
+
+    struct Reals;
+    const float *besides(size_t step, int64_t offset, int64_t apart, float *gathered) const;
 
     const Epilogue &epilogue;
     void *const *arguments;
@@ -54,6 +58,7 @@ private:
     int argument = -1;
     float alpha = 0, beta = 0;
   };
+  static void join(const Step &step, const float *beside, Panel::Reals &reals);
   Operand operandOf(const LibraryKernelDesc &desc, const LibraryPostOp &postOp, size_t channelDim) const;
 
   int bias, output;

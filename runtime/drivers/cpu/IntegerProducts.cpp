@@ -69,8 +69,19 @@ struct Geometry {
     int64_t fitting = blockBytes / (rowNumbers() * static_cast<int64_t>(sizeof(int16_t))) / tileRows * tileRows;
     return std::min(std::clamp(fitting, leastRows, mostRows), roundedUp(rows(), tileRows));
   }
+  /// Numbers of 16 bits that a thread widens: rows, and a panel where several tiles read it.
+  int64_t widenedRows() const { return roundedUp(blockRows() * rowNumbers() + integers::mostBehind, 32); }
+  int64_t widenedPanel() const { return blockRows() > tileRows ? roundedUp(rowNumbers() * panelColumns, 32) : 0; }
   uint64_t laneBytes() const {
-    return isDepthwise() ? 0 : static_cast<uint64_t>(roundedUp(blockRows() * rowNumbers() * 2, 64));
+    return isDepthwise() ? 0 : static_cast<uint64_t>(widenedRows() + widenedPanel()) * sizeof(int16_t);
+  }
+  /// Whether rows are next to each other in memory, without anything between their numbers.
+  bool isMatrix() const {
+    int64_t step = depth;
+    for (size_t d = space; d-- > 0; step *= in[d])
+      if (window[d] != 1 || strides[d] != 1 || in[d] != out[d] || (in[d] != 1 && data.pixel[d] != step))
+        return false;
+    return groups == 1 && depth == paddedDepth && data.channel == 1 && (images == 1 || data.image == step);
   }
 };
 
@@ -202,7 +213,7 @@ class IntegerProduct final : public LibraryKernelInstance {
 public:
   IntegerProduct(const Geometry &geometry, integers::Epilogue epilogue, const LibraryKernelDesc &desc, unsigned lanes)
       : geometry(geometry), epilogue(std::move(epilogue)), operation(desc.operation), output(desc.inputs.size()),
-        lanes(lanes) {
+        dataBytes(static_cast<int64_t>(*desc.inputs[0].byteSize())), lanes(lanes) {
     divide();
   }
 
@@ -241,54 +252,85 @@ private:
     }
   }
 
-  /// Where a row's window begins, in the image and in memory.
-  struct Place {
-    std::array<int64_t, space> at;
-    int64_t data, result;
-  };
-  Place placeOf(int64_t row) const {
-    Place place{{}, 0, 0};
-    for (size_t d = space; d-- > 0;) {
-      int64_t position = row % geometry.out[d];
-      row /= geometry.out[d];
-      place.at[d] = position * geometry.strides[d] - geometry.pads[d];
-      place.data += place.at[d] * geometry.data.pixel[d];
-      place.result += position * geometry.result.pixel[d];
+  /// The windows of rows, one after the other.
+  class Walk {
+  public:
+    Walk(const Geometry &geometry, int64_t row) : geometry(geometry) {
+      for (size_t d = space; d-- > 0; row /= geometry.out[d])
+        position[d] = row % geometry.out[d];
+      image = row;
     }
-    place.data += row * geometry.data.image;
-    place.result += row * geometry.result.image;
-    return place;
-  }
-  bool isInside(const Place &place, size_t d, int64_t tap) const {
-    int64_t position = place.at[d] + tap * geometry.dilations[d];
-    return position >= 0 && position < geometry.in[d];
-  }
-  /// Calls `each(tap, offset)` for the taps of a window, with the offset of one inside the image, or nothing.
-  template <typename Each> void forEachTap(const Place &place, const Each &each) const {
-    const auto &[depths, heights, widths] = geometry.window;
-    int64_t tap = 0;
-    for (int64_t i = 0; i != depths; ++i)
-      for (int64_t j = 0; j != heights; ++j) {
-        bool isInRow = isInside(place, 0, i) && isInside(place, 1, j);
-        int64_t row = place.data + i * geometry.dilations[0] * geometry.data.pixel[0] +
-                      j * geometry.dilations[1] * geometry.data.pixel[1];
-        for (int64_t k = 0; k != widths; ++k, ++tap)
-          each(tap, isInRow && isInside(place, 2, k)
-                        ? std::optional(row + k * geometry.dilations[2] * geometry.data.pixel[2])
-                        : std::nullopt);
+    void next() {
+      for (size_t d = space; d-- > 0;) {
+        if (++position[d] != geometry.out[d])
+          return;
+        position[d] = 0;
       }
-  }
+      ++image;
+    }
+    /// Where the result lies.
+    int64_t result() const {
+      int64_t offset = image * geometry.result.image;
+      for (size_t d = 0; d != space; ++d)
+        offset += position[d] * geometry.result.pixel[d];
+      return offset;
+    }
+    /// Calls `each(tap, offset, count)` for taps of the window, one or more of a line of them: `count` taps from `tap`
+    /// on, the first at `offset` of the data; without an offset they lie outside of the image.
+    template <typename Each> void forEachLine(const Each &each) const {
+      const auto &[depths, heights, widths] = geometry.window;
+      int64_t width = geometry.dilations[2], begin = position[2] * geometry.strides[2] - geometry.pads[2];
+      bool isWhole = begin >= 0 && begin + (widths - 1) * width < geometry.in[2];
+      int64_t tap = 0;
+      for (int64_t i = 0; i != depths; ++i)
+        for (int64_t j = 0; j != heights; ++j, tap += widths) {
+          auto first = offsetOf(0, i), second = offsetOf(1, j);
+          if (!first || !second) {
+            each(tap, std::optional<int64_t>(), widths);
+            continue;
+          }
+          int64_t line = image * geometry.data.image + *first + *second;
+          if (isWhole) {
+            each(tap, std::optional(line + begin * geometry.data.pixel[2]), widths);
+            continue;
+          }
+          for (int64_t k = 0; k != widths; ++k) {
+            auto third = offsetOf(2, k);
+            each(tap + k, third ? std::optional(line + *third) : std::nullopt, 1);
+          }
+        }
+    }
 
-  void collect(const uint8_t *data, const Place &place, int16_t *to) const {
-    forEachTap(place, [&](int64_t tap, std::optional<int64_t> offset) {
-      int16_t *numbers = to + tap * geometry.paddedDepth;
+  private:
+    std::optional<int64_t> offsetOf(size_t d, int64_t tap) const {
+      int64_t at = position[d] * geometry.strides[d] - geometry.pads[d] + tap * geometry.dilations[d];
+      return at >= 0 && at < geometry.in[d] ? std::optional(at * geometry.data.pixel[d]) : std::nullopt;
+    }
+
+    const Geometry &geometry;
+    std::array<int64_t, space> position;
+    int64_t image;
+  };
+
+  /// Widens what a row's window sees of a group.
+  void collect(const uint8_t *data, int64_t group, const Walk &walk, int16_t *to) const {
+    const uint8_t *end = data + dataBytes;
+    int64_t depth = geometry.depth, padded = geometry.paddedDepth, step = geometry.dilations[2] * geometry.data.pixel[2];
+    bool isSideBySide = geometry.data.channel == 1 && step == depth;
+    data += group * depth * geometry.data.channel;
+    walk.forEachLine([&](int64_t tap, std::optional<int64_t> offset, int64_t count) {
+      int16_t *numbers = to + tap * padded;
       if (!offset) {
-        std::fill_n(numbers, geometry.paddedDepth, int16_t(0));
-        return;
+        std::fill_n(numbers, count * padded, int16_t(0));
+      } else if (isSideBySide) {
+        integers::widenPixels(data + *offset, depth, count, end, numbers);
+      } else {
+        for (int64_t i = 0; i != count; ++i, numbers += padded) {
+          integers::widen(data + *offset + i * step, geometry.data.channel, depth, numbers);
+          if (depth != padded)
+            numbers[depth] = 0;
+        }
       }
-      integers::widen(data + *offset, geometry.data.channel, geometry.depth, numbers);
-      if (geometry.depth != geometry.paddedDepth)
-        numbers[geometry.depth] = 0;
     });
   }
 
@@ -299,29 +341,38 @@ private:
     auto *data = static_cast<const uint8_t *>(arguments[0]);
     auto *weights = static_cast<const int8_t *>(arguments[1]);
     auto *rows = reinterpret_cast<int16_t *>(static_cast<char *>(arguments[output + 1]) + lane * geometry.laneBytes());
+    int16_t *widened = rows + geometry.widenedRows();
     int64_t numbers = geometry.rowNumbers(), block = geometry.blockRows();
+    bool isMatrix = geometry.isMatrix();
     integers::Epilogue::Panel panel(epilogue, arguments);
     std::array<int64_t, mostRows> results;
     alignas(32) std::array<int32_t, tileRows * panelColumns> sums;
     for (int64_t group = 0; group != geometry.groups; ++group)
       for (int64_t first = firstRow; first < endRow; first += block) {
         int64_t count = std::min(block, endRow - first);
-        for (int64_t i = 0; i != count; ++i) {
-          Place place = placeOf(first + i);
-          place.data += group * geometry.depth * geometry.data.channel;
-          results[i] = place.result;
-          collect(data, place, rows + i * numbers);
+        Walk walk(geometry, first);
+        if (isMatrix)
+          integers::widen(data + first * numbers, 1, count * numbers, rows);
+        for (int64_t i = 0; i != count; ++i, walk.next()) {
+          results[i] = walk.result();
+          if (!isMatrix)
+            collect(data, group, walk, rows + i * numbers);
         }
         for (int64_t p = firstPanel; p < endPanel; ++p) {
           int64_t channel = group * geometry.columns + p * panelColumns;
           panel.begin(channel, std::min(panelColumns, geometry.columns - p * panelColumns));
           const int8_t *own = weights + (group * geometry.panels() + p) * numbers * panelColumns;
+          bool isWidened = count > tileRows;
+          if (isWidened)
+            integers::widenPanel(own, numbers / 2, widened);
           for (int64_t i = 0; i < count; i += tileRows) {
             int64_t some = std::min(tileRows, count - i);
-            integers::multiplyTile(rows + i * numbers, numbers, some, own, numbers / 2, sums.data());
-            for (int64_t j = 0; j != some; ++j)
-              panel.finish(sums.data() + j * panelColumns, results[i + j] + channel * geometry.result.channel,
-                           geometry.result.channel);
+            if (isWidened)
+              integers::multiplyTile(rows + i * numbers, numbers, some, widened, numbers / 2, sums.data());
+            else
+              integers::multiplyTile(rows + i * numbers, numbers, some, own, numbers / 2, sums.data());
+            panel.finish(sums.data(), results.data() + i, some, channel * geometry.result.channel,
+                         geometry.result.channel);
           }
         }
       }
@@ -332,36 +383,43 @@ private:
     auto *data = static_cast<const uint8_t *>(arguments[0]);
     auto *weights = static_cast<const int8_t *>(arguments[1]);
     auto [firstRow, endRow] = partOf(geometry.rows(), 1, lane, lanes);
-    int64_t taps = geometry.taps();
+    int64_t taps = geometry.taps(), width = geometry.dilations[2] * geometry.data.pixel[2];
     bool isSideBySide = geometry.data.channel == 1;
-    static constexpr std::array<uint8_t, panelColumns> nothing = {};
-    std::vector<int64_t> offsets;
-    std::vector<const uint8_t *> seen(static_cast<size_t>(taps));
-    std::vector<uint8_t> copies(static_cast<size_t>(taps * panelColumns));
-    alignas(32) std::array<int32_t, panelColumns> sums;
+    // What lies outside of the image, and windows of channels that do not fill a panel or lie apart.
+    std::vector<uint8_t> nothing(static_cast<size_t>(roundedUp(geometry.groups, panelColumns)));
+    std::vector<uint8_t> copies(static_cast<size_t>(tileRows * taps * panelColumns));
+    std::vector<const uint8_t *> seen(static_cast<size_t>(tileRows * taps)), copied(seen.size());
+    for (size_t i = 0; i != copied.size(); ++i)
+      copied[i] = copies.data() + i * panelColumns;
+    std::array<int64_t, tileRows> results;
+    alignas(32) std::array<int32_t, tileRows * panelColumns> sums;
     integers::Epilogue::Panel panel(epilogue, arguments);
-    // As many rows as stay in the nearest cache while all channels are gone through.
-    constexpr int64_t together = 16;
-    for (int64_t first = firstRow; first < endRow; first += together) {
-      int64_t end = std::min(first + together, endRow);
+    Walk walk(geometry, firstRow);
+    for (int64_t first = firstRow; first < endRow; first += tileRows) {
+      int64_t some = std::min(tileRows, endRow - first);
+      for (int64_t row = 0; row != some; ++row, walk.next()) {
+        results[row] = walk.result();
+        const uint8_t **own = seen.data() + row * taps;
+        walk.forEachLine([&](int64_t tap, std::optional<int64_t> offset, int64_t count) {
+          for (int64_t i = 0; i != count; ++i)
+            own[tap + i] = offset ? data + *offset + i * width : nothing.data();
+        });
+      }
       for (int64_t channel = 0; channel < geometry.groups; channel += panelColumns) {
         int64_t count = std::min(panelColumns, geometry.groups - channel);
+        const int8_t *own = weights + channel * taps;
         panel.begin(channel, count);
-        for (int64_t row = first; row != end; ++row) {
-          Place place = placeOf(row);
-          forEachTap(place, [&](int64_t tap, std::optional<int64_t> offset) {
-            const uint8_t *from = offset ? data + *offset + channel * geometry.data.channel : nothing.data();
-            if (offset && (!isSideBySide || count != panelColumns)) {
-              uint8_t *copy = copies.data() + tap * panelColumns;
-              for (int64_t i = 0; i != count; ++i)
-                copy[i] = from[i * geometry.data.channel];
-              from = copy;
+        if (isSideBySide && count == panelColumns) {
+          integers::multiplyChannels(seen.data(), some, taps, channel, own, sums.data());
+        } else {
+          for (int64_t i = 0; i != some * taps; ++i)
+            for (int64_t j = 0; j != count; ++j) {
+              bool isOutside = seen[i] == nothing.data();
+              copies[i * panelColumns + j] = isOutside ? 0 : seen[i][(channel + j) * geometry.data.channel];
             }
-            seen[tap] = from;
-          });
-          integers::multiplyChannels(seen.data(), taps, weights + channel * taps, sums.data());
-          panel.finish(sums.data(), place.result + channel * geometry.result.channel, geometry.result.channel);
+          integers::multiplyChannels(copied.data(), some, taps, 0, own, sums.data());
         }
+        panel.finish(sums.data(), results.data(), some, channel * geometry.result.channel, geometry.result.channel);
       }
     }
   }
@@ -370,6 +428,7 @@ private:
   integers::Epilogue epilogue;
   std::string operation;
   size_t output;
+  int64_t dataBytes;
   unsigned lanes;
   int64_t columnParts = 1;
 };
