@@ -35,7 +35,7 @@ def FormIntegerProductsPass : Pass<"codegen-form-integer-products", "::cleave::d
   let summary = "Multiply the integers of quantized models as such";
   let description = [{
     Convolutions and matrix products of quantized tensors with constant weights become `wide` ones of unsigned by signed
-    integers of 8 bits, where the processor multiplies these (VNNI). What zero points and scales contribute is one value a
+    integers of 8 bits, where the processor multiplies these (VNNI, or AVX2 without AVX-512). What zero points and scales contribute is one value a
     channel, computed from parameters, and joins what is behind the product. A tensor that is dequantized, moved, and
     quantized as it was stays in integers.
 

@@ -34,7 +34,7 @@ struct KernelDevice {
   unsigned threads = 1;
   /// float32 numbers in a vector of the processor.
   int64_t lanes = 16;
-  /// Whether the processor adds products of integers of 8 bits to 32 bits at once (VNNI).
+  /// Whether the library multiplies integers of 8 bits faster than reals on the processor, and exactly.
   bool multipliesIntegers = false;
 };
 

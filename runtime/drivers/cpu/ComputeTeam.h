@@ -30,10 +30,9 @@ private:
   /// Gives their places to the threads that have none yet; how many these were.
   unsigned placeNewcomers();
 
-  enum class Leader : uint8_t { Unplaced, Placed, Free };
-
   const CoreSet cores, all;
-  Leader leader = Leader::Unplaced;
+  /// Whether the calling thread no longer keeps to its core.
+  bool isFree = false;
   bool isFirst = true;
   std::chrono::steady_clock::time_point next{};
 };

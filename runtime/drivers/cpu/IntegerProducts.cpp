@@ -162,8 +162,7 @@ Geometry readConvolution(const Builder &builder) {
   geometry.data = imageSteps(data);
   geometry.result = imageSteps(result);
   geometry.weights = {ElementType::I8, view,
-                      geometry.isDepthwise() ? channelLayout(view)
-                                             : panelLayout(view, kernel - 2, kernel - 1, kernel)};
+                      geometry.isDepthwise() ? channelLayout(view) : panelLayout(view, kernel - 2, kernel - 1, kernel)};
   return geometry;
 }
 
@@ -315,7 +314,8 @@ private:
   /// Widens what a row's window sees of a group.
   void collect(const uint8_t *data, int64_t group, const Walk &walk, int16_t *to) const {
     const uint8_t *end = data + dataBytes;
-    int64_t depth = geometry.depth, padded = geometry.paddedDepth, step = geometry.dilations[2] * geometry.data.pixel[2];
+    int64_t depth = geometry.depth, padded = geometry.paddedDepth,
+            step = geometry.dilations[2] * geometry.data.pixel[2];
     bool isSideBySide = geometry.data.channel == 1 && step == depth;
     data += group * depth * geometry.data.channel;
     walk.forEachLine([&](int64_t tap, std::optional<int64_t> offset, int64_t count) {
@@ -506,9 +506,10 @@ std::unique_ptr<LibraryKernelInstance> makeIntegerProduct(const LibraryKernelDes
   integers::Epilogue epilogue = readEpilogue(builder);
   for (size_t i = builder.numOperands(); i != desc.inputs.size(); ++i)
     if (epilogue.readsWhole(i) && stridesOf(desc.inputs[i]) != stridesOf(desc.outputs[0]))
-      refuse(Status::Unsupported, "input ", i, " expects to lie as the result, ", layoutText(desc.outputs[0]),
-             ", got ", layoutText(desc.inputs[i]));
-  uint64_t lane = geometry.laneBytes(), lanes = lane == 0 ? threads : std::min<uint64_t>(threads, desc.scratchBytes / lane);
+      refuse(Status::Unsupported, "input ", i, " expects to lie as the result, ", layoutText(desc.outputs[0]), ", got ",
+             layoutText(desc.inputs[i]));
+  uint64_t lane = geometry.laneBytes(),
+           lanes = lane == 0 ? threads : std::min<uint64_t>(threads, desc.scratchBytes / lane);
   if (lanes == 0)
     refuse(Status::Infeasible, "expects ", lane, " bytes of scratch, got ", desc.scratchBytes);
   return std::make_unique<IntegerProduct>(geometry, std::move(epilogue), desc, static_cast<unsigned>(lanes));

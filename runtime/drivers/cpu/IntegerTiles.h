@@ -23,8 +23,8 @@ bool hasTiles();
 /// `to[i] = from[i * step]` for `count` numbers.
 void widen(const uint8_t *from, int64_t step, int64_t count, int16_t *to);
 
-/// The same of `count` pixels of `depth` numbers each, next to each other, of which an odd number is followed by a zero.
-/// What lies in front of `end` may be read, and `mostBehind` numbers behind the last may be written.
+/// The same of `count` pixels of `depth` numbers each, next to each other, of which an odd number is followed by a
+/// zero. What lies in front of `end` may be read, and `mostBehind` numbers behind the last may be written.
 void widenPixels(const uint8_t *from, int64_t depth, int64_t count, const uint8_t *end, int16_t *to);
 constexpr int64_t mostBehind = 12;
 

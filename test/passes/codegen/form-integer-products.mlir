@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // What processors multiply is known by their names: whether this machine is one of them does not matter.
 // RUN: cleave-opt %s --pass-pipeline='builtin.module(codegen-choose-processor{limits-libraries=false},dist.program(codegen-form-integer-products))' | FileCheck %s
-// RUN: sed s/cascadelake/x86-64-v3/ %s | cleave-opt - --pass-pipeline='builtin.module(codegen-choose-processor{limits-libraries=false},dist.program(codegen-form-integer-products))' | FileCheck %s --check-prefix=REALS
+// AVX2 multiplies them as well; AVX-512 without VNNI, and what is older than AVX2, do not.
+// RUN: sed s/cascadelake/x86-64-v3/ %s | cleave-opt - --pass-pipeline='builtin.module(codegen-choose-processor{limits-libraries=false},dist.program(codegen-form-integer-products))' | FileCheck %s
+// RUN: sed s/cascadelake/x86-64-v2/ %s | cleave-opt - --pass-pipeline='builtin.module(codegen-choose-processor{limits-libraries=false},dist.program(codegen-form-integer-products))' | FileCheck %s --check-prefix=REALS
+// RUN: sed s/cascadelake/skylake-avx512/ %s | cleave-opt - --pass-pipeline='builtin.module(codegen-choose-processor{limits-libraries=false},dist.program(codegen-form-integer-products))' | FileCheck %s --check-prefix=REALS
 
 module attributes {dist.devices = [{name = "cpu0", driver = "cpu", cores = 1 : i64, memory = 0 : i64,
                                     chip = "cascadelake"}]} {
