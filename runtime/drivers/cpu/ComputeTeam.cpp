@@ -16,8 +16,8 @@ namespace {
 constexpr std::chrono::microseconds turn(200);
 /// How often a team is looked at: the loop that does it costs as much as the smallest kernels.
 constexpr std::chrono::milliseconds period(100);
-/// After the first look the next one is earlier: threads that joined in between share the leader's core, which makes
-/// steps half as fast.
+/// After the first look the next one is earlier: until the leader keeps to its place it may come to share that of
+/// another, which makes steps half as fast.
 constexpr std::chrono::milliseconds soon(5);
 } // namespace
 
@@ -53,12 +53,18 @@ void ComputeTeam::settle() {
   next = now + (isFirst ? soon : period);
   unsigned newcomers = placeNewcomers();
   if (isFirst) {
+    // To its place, from that of another, but free: threads that are started now would inherit a single core.
     stayOn({cores.front()});
-  } else if (newcomers != 0 && !isFree) {
     stayOn(all);
-    isFree = true;
+    isFirst = false;
+  } else if (newcomers != 0) {
+    if (leader == Leader::Placed)
+      stayOn(all);
+    leader = Leader::Free;
+  } else if (leader == Leader::Unplaced) {
+    stayOn({cores.front()});
+    leader = Leader::Placed;
   }
-  isFirst = false;
 }
 
 } // namespace cleave::runtime

@@ -30,9 +30,10 @@ private:
   /// Gives their places to the threads that have none yet; how many these were.
   unsigned placeNewcomers();
 
+  enum class Leader : uint8_t { Unplaced, Placed, Free };
+
   const CoreSet cores, all;
-  /// Whether the calling thread no longer keeps to its core.
-  bool isFree = false;
+  Leader leader = Leader::Unplaced;
   bool isFirst = true;
   std::chrono::steady_clock::time_point next{};
 };
