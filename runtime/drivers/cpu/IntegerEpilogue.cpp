@@ -83,6 +83,11 @@ Epilogue::Epilogue(const LibraryKernelDesc &desc, int bias, size_t channelDim)
       refuse(Status::Unsupported, "has no post operation \"", postOp.kind, "\" for integers");
     }
   }
+  isScaled = !steps.empty() && steps[0].kind == Kind::Mul && steps[0].operand != Operand::Whole;
+}
+
+Epilogue::Panel::Panel(const Epilogue &epilogue, void *const *arguments) : epilogue(epilogue), arguments(arguments) {
+  std::fill_n(scales, panelColumns, 1.0f);
 }
 
 bool Epilogue::readsWhole(size_t index) const {
@@ -106,6 +111,8 @@ void Epilogue::Panel::begin(int64_t first, int64_t count) {
     else if (step.operand == Operand::Channels)
       std::copy_n(from + first, count, values[i]);
   }
+  if (epilogue.isScaled)
+    std::copy_n(values[0], panelColumns, scales);
 }
 
 /// Of a row, by halves.
@@ -121,8 +128,7 @@ struct Epilogue::Panel::Reals {
     break
 
 CLEAVE_AVX2 inline void Epilogue::join(const Step &step, const float *beside, Panel::Reals &reals) {
-  __m256 x = _mm256_loadu_ps(beside), y = _mm256_loadu_ps(beside + 8);
-  __m256 alpha = _mm256_set1_ps(step.alpha), beta = _mm256_set1_ps(step.beta);
+  __m256 x = _mm256_loadu_ps(beside), y = _mm256_loadu_ps(beside + 8), alpha, beta;
   switch (step.kind) {
     CLEAVE_STEP(Add, _mm256_add_ps, x, y);
     CLEAVE_STEP(Sub, _mm256_sub_ps, x, y);
@@ -134,10 +140,14 @@ CLEAVE_AVX2 inline void Epilogue::join(const Step &step, const float *beside, Pa
     CLEAVE_STEP(Round, _mm256_round_ps, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC,
                 _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   case Kind::Clip:
+    alpha = _mm256_set1_ps(step.alpha);
+    beta = _mm256_set1_ps(step.beta);
     reals.left = _mm256_min_ps(_mm256_max_ps(reals.left, alpha), beta);
     reals.right = _mm256_min_ps(_mm256_max_ps(reals.right, alpha), beta);
     break;
   case Kind::Linear:
+    alpha = _mm256_set1_ps(step.alpha);
+    beta = _mm256_set1_ps(step.beta);
     reals.left = _mm256_add_ps(_mm256_mul_ps(reals.left, alpha), beta);
     reals.right = _mm256_add_ps(_mm256_mul_ps(reals.right, alpha), beta);
     break;
@@ -172,8 +182,10 @@ CLEAVE_AVX2 void Epilogue::Panel::finish(const int32_t *sums, const int64_t *off
   bool isWhole = count == panelColumns && step == 1, isSigned = epilogue.element == ElementType::I8;
   char *output = static_cast<char *>(arguments[epilogue.output]);
   float gathered[panelColumns] = {};
+  size_t numSteps = epilogue.steps.size();
   __m256i addedLeft = loadIntegers(added), addedRight = loadIntegers(added + 8);
   __m256 biasLeft = _mm256_loadu_ps(biases), biasRight = _mm256_loadu_ps(biases + 8);
+  __m256 scaleLeft = _mm256_loadu_ps(scales), scaleRight = _mm256_loadu_ps(scales + 8);
   __m256 least = _mm256_set1_ps(isSigned ? -128.0f : 0.0f), most = _mm256_set1_ps(isSigned ? 127.0f : 255.0f);
   for (int64_t row = 0; row != rows; ++row, sums += panelColumns) {
     int64_t offset = offsets[row] + from;
@@ -188,9 +200,9 @@ CLEAVE_AVX2 void Epilogue::Panel::finish(const int32_t *sums, const int64_t *off
         scatter(integers, count, step, to);
       continue;
     }
-    Reals reals = {_mm256_add_ps(_mm256_cvtepi32_ps(left), biasLeft),
-                   _mm256_add_ps(_mm256_cvtepi32_ps(right), biasRight)};
-    for (size_t i = 0; i != epilogue.steps.size(); ++i)
+    Reals reals = {_mm256_mul_ps(_mm256_add_ps(_mm256_cvtepi32_ps(left), biasLeft), scaleLeft),
+                   _mm256_mul_ps(_mm256_add_ps(_mm256_cvtepi32_ps(right), biasRight), scaleRight)};
+    for (size_t i = epilogue.isScaled; i < numSteps; ++i)
       join(epilogue.steps[i], besides(i, offset, step, gathered), reals);
     if (epilogue.element == ElementType::F32) {
       float numbers[panelColumns];

@@ -27,7 +27,7 @@ public:
   /// The arguments of a call, and what is read of them for a panel.
   class Panel {
   public:
-    Panel(const Epilogue &epilogue, void *const *arguments) : epilogue(epilogue), arguments(arguments) {}
+    Panel(const Epilogue &epilogue, void *const *arguments);
     /// Goes to `count` channels from `first` on, at most panelColumns.
     void begin(int64_t first, int64_t count);
     /// Makes results of the sums of `rows` rows. Those of a row lie from element offsets[row] + `from` of the output
@@ -47,6 +47,8 @@ public:
     int64_t count = 0;
     int32_t added[panelColumns] = {};
     float biases[panelColumns] = {}, values[mostSteps][panelColumns] = {};
+    /// What sums are multiplied by first; ones where that is not the first step.
+    float scales[panelColumns];
   };
 
 private:
@@ -65,6 +67,8 @@ private:
   bool biasIsInteger = false;
   ElementType element;
   std::vector<Step> steps;
+  /// Whether the first step is the scale of a panel.
+  bool isScaled = false;
   std::vector<size_t> sums;
 };
 

@@ -26,9 +26,11 @@ using integers::tileRows;
 namespace {
 
 constexpr size_t space = 3;
-/// Bytes of widened rows that a thread keeps, beside a panel of weights, in the cache of its core, and the least and
+/// Bytes of widened rows that a thread keeps, beside a panel of weights, in the caches of its core, and the least and
 /// the most rows.
-constexpr int64_t blockBytes = 256 * 1024, leastRows = 2 * tileRows, mostRows = 20 * tileRows;
+constexpr int64_t blockBytes = 512 * 1024, leastRows = 2 * tileRows, mostRows = 20 * tileRows;
+/// From how many rows on it pays to widen a panel once for all.
+constexpr int64_t widenedFrom = 12 * tileRows;
 
 constexpr int64_t roundedUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -69,9 +71,14 @@ struct Geometry {
     int64_t fitting = blockBytes / (rowNumbers() * static_cast<int64_t>(sizeof(int16_t))) / tileRows * tileRows;
     return std::min(std::clamp(fitting, leastRows, mostRows), roundedUp(rows(), tileRows));
   }
+  /// Of `count` rows the first that are widened at once, so that the last are about as many.
+  int64_t blockOf(int64_t count) const {
+    int64_t blocks = roundedUp(count, blockRows()) / blockRows();
+    return roundedUp((count + blocks - 1) / blocks, tileRows);
+  }
   /// Numbers of 16 bits that a thread widens: rows, and a panel where several tiles read it.
   int64_t widenedRows() const { return roundedUp(blockRows() * rowNumbers() + integers::mostBehind, 32); }
-  int64_t widenedPanel() const { return blockRows() > tileRows ? roundedUp(rowNumbers() * panelColumns, 32) : 0; }
+  int64_t widenedPanel() const { return blockRows() >= widenedFrom ? roundedUp(rowNumbers() * panelColumns, 32) : 0; }
   uint64_t laneBytes() const {
     return isDepthwise() ? 0 : static_cast<uint64_t>(widenedRows() + widenedPanel()) * sizeof(int16_t);
   }
@@ -342,7 +349,7 @@ private:
     auto *weights = static_cast<const int8_t *>(arguments[1]);
     auto *rows = reinterpret_cast<int16_t *>(static_cast<char *>(arguments[output + 1]) + lane * geometry.laneBytes());
     int16_t *widened = rows + geometry.widenedRows();
-    int64_t numbers = geometry.rowNumbers(), block = geometry.blockRows();
+    int64_t numbers = geometry.rowNumbers(), block = geometry.blockOf(endRow - firstRow);
     bool isMatrix = geometry.isMatrix();
     integers::Epilogue::Panel panel(epilogue, arguments);
     std::array<int64_t, mostRows> results;
@@ -362,7 +369,7 @@ private:
           int64_t channel = group * geometry.columns + p * panelColumns;
           panel.begin(channel, std::min(panelColumns, geometry.columns - p * panelColumns));
           const int8_t *own = weights + (group * geometry.panels() + p) * numbers * panelColumns;
-          bool isWidened = count > tileRows;
+          bool isWidened = count >= widenedFrom;
           if (isWidened)
             integers::widenPanel(own, numbers / 2, widened);
           for (int64_t i = 0; i < count; i += tileRows) {
