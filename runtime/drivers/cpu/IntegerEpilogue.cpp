@@ -23,16 +23,15 @@ Epilogue::Operand Epilogue::operandOf(const LibraryKernelDesc &desc, const Libra
     refuse(Status::Unsupported, "post operation \"", postOp.kind, "\" expects f32, got ", type.text());
   if (type.elementCount() == uint64_t(1))
     return Operand::One;
-  std::vector<int64_t> shape = onednn::widened(type.shape, result.shape.size());
-  if (shape == result.shape)
-    return Operand::Whole;
-  std::vector<int64_t> channels(result.shape.size(), 1);
+  std::vector<int64_t> shape = onednn::widened(type.shape, result.shape.size()), channels(result.shape.size(), 1);
   channels[channelDim] = result.shape[channelDim];
   bool isList = postOp.kind == "scale" && type.shape == std::vector{result.shape[channelDim]};
-  if ((shape != channels && !isList) || !isDense(type))
+  if ((isList || shape == channels) && isDense(type))
+    return Operand::Channels;
+  if (shape != result.shape)
     refuse(Status::Unsupported, "post operation \"", postOp.kind,
            "\" expects one value, one a channel or one for each of the result's, got ", type.text());
-  return Operand::Channels;
+  return Operand::Whole;
 }
 
 Epilogue::Epilogue(const LibraryKernelDesc &desc, int bias, size_t channelDim)

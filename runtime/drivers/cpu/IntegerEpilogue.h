@@ -21,7 +21,7 @@ public:
 
   /// Whether input `index` is one that is read where the result is written, and has its layout.
   bool readsWhole(size_t index) const;
-  /// Pairs of an input and the output that must be one buffer.
+  /// Inputs that must be the output's buffer.
   const std::vector<size_t> &inPlace() const { return sums; }
 
   /// The arguments of a call, and what is read of them for a panel.

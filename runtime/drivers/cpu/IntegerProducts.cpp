@@ -71,7 +71,7 @@ struct Geometry {
     int64_t fitting = blockBytes / (rowNumbers() * static_cast<int64_t>(sizeof(int16_t))) / tileRows * tileRows;
     return std::min(std::clamp(fitting, leastRows, mostRows), roundedUp(rows(), tileRows));
   }
-  /// Of `count` rows the first that are widened at once, so that the last are about as many.
+  /// Of `count` rows, one or more, the first that are widened at once, so that the last are about as many.
   int64_t blockOf(int64_t count) const {
     int64_t blocks = roundedUp(count, blockRows()) / blockRows();
     return roundedUp((count + blocks - 1) / blocks, tileRows);
@@ -345,6 +345,8 @@ private:
     int64_t rowParts = lanes / columnParts, row = lane / columnParts, column = lane % columnParts;
     auto [firstRow, endRow] = partOf(geometry.rows(), tileRows, row, rowParts);
     auto [firstPanel, endPanel] = partOf(geometry.panels(), 1, column, columnParts);
+    if (firstRow == endRow)
+      return;
     auto *data = static_cast<const uint8_t *>(arguments[0]);
     auto *weights = static_cast<const int8_t *>(arguments[1]);
     auto *rows = reinterpret_cast<int16_t *>(static_cast<char *>(arguments[output + 1]) + lane * geometry.laneBytes());
@@ -459,8 +461,11 @@ bool isIntegerProduct(const LibraryKernelDesc &desc) {
   if (!multipliesBytes(desc) || !desc.inputs[1].layout)
     return false;
   const Layout &layout = *desc.inputs[1].layout;
-  return layout.innerBlocks == std::vector<int64_t>{panelColumns, 2} ||
-         (layout.innerBlocks == std::vector<int64_t>{panelColumns} && layout.innerDims == std::vector<int32_t>{0});
+  if (layout.innerBlocks == std::vector<int64_t>{panelColumns, 2})
+    return true;
+  // With VNNI oneDNN has the same layout of single channels.
+  return !multipliesIntegers() && layout.innerBlocks == std::vector<int64_t>{panelColumns} &&
+         layout.innerDims == std::vector<int32_t>{0};
 }
 
 LibraryChoice chooseIntegerProduct(const LibraryKernelQuery &query, unsigned threads) {

@@ -513,6 +513,34 @@ TEST(IntegerPanels, JoinWholeTensors) {
       }
 }
 
+// One row, and images of one pixel, whose channels are all of a result.
+TEST(IntegerPanels, ScaleSingleRows) {
+  if (!hasPanels())
+    return;
+  for (const char *kind : {"scale", "binary_mul"}) {
+    std::vector<Numbers> inputs = {whole(ElementType::U8, {1, 30}, 1, 0, 255),
+                                   whole(ElementType::I8, {30, 21}, 2, -128, 127), reals({21}, 3, 0.5f, 2)};
+    std::vector<double> expected = multiplied(inputs[0], inputs[1]);
+    for (size_t i = 0; i != expected.size(); ++i)
+      expected[i] = static_cast<float>(expected[i]) * static_cast<float>(inputs[2].values[i]);
+    LibraryKernelQuery query = queryOf("matmul", inputs, {ElementType::F32, {1, 21}, std::nullopt});
+    query.desc.postOps = {{kind, 0, 0, 2}};
+    EXPECT_EQ(Loaded(query, 3).run(inputs), expected) << kind;
+    for (Numbers *numbers : {&inputs[0], &inputs[1], &inputs[2]})
+      numbers->shape.insert(numbers->shape.end(), 2, 1);
+    std::vector<double> turned;
+    for (int64_t column = 0; column != 21; ++column)
+      for (int64_t row = 0; row != 30; ++row)
+        turned.push_back(inputs[1].values[row * 21 + column]);
+    inputs[1] = {ElementType::I8, {21, 30, 1, 1}, turned};
+    if (std::string_view(kind) == "scale")
+      inputs[2].shape = {21};
+    query = queryOf("convolution", inputs, {ElementType::F32, {1, 21, 1, 1}, std::nullopt});
+    query.desc.postOps = {{kind, 0, 0, 2}};
+    EXPECT_EQ(Loaded(query, 3).run(inputs), expected) << kind << " of a convolution";
+  }
+}
+
 // What a plan may hold that was not made so.
 TEST(IntegerPanels, RefuseOtherPlans) {
   if (!hasPanels())
