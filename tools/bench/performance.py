@@ -215,7 +215,7 @@ frozen and optimized by `torch.jit`, with tensors as they are or with channels l
 integers of 8 bits in the forms that tools write: `qdq` with uint8 or int8 activations, `operators` (QLinear…) and
 `dynamic`. `cleave bench --suite` measures both folders: the least and the most round in brackets, each round in a process of
 its own on both sides, in turns. `(one number)` is a model that computes next to nothing: what a call costs, on the peer's
-side through its binding for Node.
+side through its binding for Node. A processor with AVX2 and without AVX-512 has [a page of its own](results/suite-avx2.md).
 
 {reals}
 
