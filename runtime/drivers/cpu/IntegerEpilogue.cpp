@@ -49,23 +49,32 @@ Epilogue::Epilogue(const LibraryKernelDesc &desc, int bias, size_t channelDim)
   // Integers that pass through float32 would be rounded.
   if (isInteger && (!desc.postOps.empty() || (bias >= 0 && !biasIsInteger)))
     refuse(Status::Unsupported, "results i32 expect no post operations, and a bias i32");
-  if (desc.postOps.size() > Panel::mostSteps)
-    refuse(Status::Unsupported, "expects at most ", Panel::mostSteps, " post operations");
   constexpr std::pair<std::string_view, Kind> binary[] = {
       {"scale", Kind::Mul},      {"binary_add", Kind::Add}, {"binary_sub", Kind::Sub}, {"binary_mul", Kind::Mul},
       {"binary_div", Kind::Div}, {"binary_max", Kind::Max}, {"binary_min", Kind::Min}, {"sum", Kind::Add}};
-  constexpr std::pair<std::string_view, Kind> unary[] = {
-      {"relu", Kind::Relu}, {"clip", Kind::Clip}, {"round", Kind::Round}, {"linear", Kind::Linear}};
-  auto find = [](auto &table, std::string_view kind) {
-    auto found = std::find_if(std::begin(table), std::end(table), [&](auto &entry) { return entry.first == kind; });
-    return found == std::end(table) ? std::nullopt : std::optional(found->second);
+  // As steps with constants.
+  auto unary = [](const LibraryPostOp &postOp) -> std::vector<Step> {
+    auto with = [](Kind kind, float constant) { return Step{kind, Operand::Constant, -1, constant}; };
+    if (postOp.kind == "relu")
+      return {with(Kind::Max, 0)};
+    if (postOp.kind == "clip")
+      return {with(Kind::Max, postOp.alpha), with(Kind::Min, postOp.beta)};
+    if (postOp.kind == "linear")
+      return {with(Kind::Mul, postOp.alpha), with(Kind::Add, postOp.beta)};
+    if (postOp.kind == "round")
+      return {with(Kind::Round, 0)};
+    return {};
+  };
+  auto find = [&](std::string_view kind) {
+    auto found = std::find_if(std::begin(binary), std::end(binary), [&](auto &entry) { return entry.first == kind; });
+    return found == std::end(binary) ? std::nullopt : std::optional(found->second);
   };
   for (const LibraryPostOp &postOp : desc.postOps) {
-    if (auto kind = find(unary, postOp.kind)) {
+    if (std::vector<Step> made = unary(postOp); !made.empty()) {
       if (postOp.argument >= 0)
         refuse(Status::Rejected, "post operation \"", postOp.kind, "\" expects no input");
-      steps.push_back({*kind, Operand::None, -1, postOp.alpha, postOp.beta});
-    } else if (auto kind = find(binary, postOp.kind)) {
+      steps.insert(steps.end(), made.begin(), made.end());
+    } else if (auto kind = find(postOp.kind)) {
       Operand operand = operandOf(desc, postOp, channelDim);
       if (postOp.kind == "scale" && (!steps.empty() || operand == Operand::Whole))
         refuse(Status::Rejected,
@@ -82,11 +91,15 @@ Epilogue::Epilogue(const LibraryKernelDesc &desc, int bias, size_t channelDim)
       refuse(Status::Unsupported, "has no post operation \"", postOp.kind, "\" for integers");
     }
   }
+  if (steps.size() > Panel::mostSteps)
+    refuse(Status::Unsupported, "expects at most ", Panel::mostSteps, " steps in post operations, got ", steps.size());
   isScaled = !steps.empty() && steps[0].kind == Kind::Mul && steps[0].operand != Operand::Whole;
 }
 
 Epilogue::Panel::Panel(const Epilogue &epilogue, void *const *arguments) : epilogue(epilogue), arguments(arguments) {
   std::fill_n(scales, panelColumns, 1.0f);
+  for (size_t i = 0; i != epilogue.steps.size(); ++i)
+    std::fill_n(values[i], panelColumns, epilogue.steps[i].constant);
 }
 
 bool Epilogue::readsWhole(size_t index) const {
@@ -119,42 +132,32 @@ struct Epilogue::Panel::Reals {
   __m256 left, right;
 };
 
-/// One operation on both halves, and what joins them.
-#define CLEAVE_STEP(KIND, OPERATION, LEFT, RIGHT)                                                                      \
+/// One operation on both halves.
+#define CLEAVE_STEP(KIND, OPERATION)                                                                                   \
   case Kind::KIND:                                                                                                     \
-    reals.left = OPERATION(reals.left, LEFT);                                                                          \
-    reals.right = OPERATION(reals.right, RIGHT);                                                                       \
+    reals.left = OPERATION(reals.left, left);                                                                          \
+    reals.right = OPERATION(reals.right, right);                                                                       \
     break
 
-CLEAVE_AVX2 inline void Epilogue::join(const Step &step, const float *beside, Panel::Reals &reals) {
-  __m256 x = _mm256_loadu_ps(beside), y = _mm256_loadu_ps(beside + 8), alpha, beta;
-  switch (step.kind) {
-    CLEAVE_STEP(Add, _mm256_add_ps, x, y);
-    CLEAVE_STEP(Sub, _mm256_sub_ps, x, y);
-    CLEAVE_STEP(Mul, _mm256_mul_ps, x, y);
-    CLEAVE_STEP(Div, _mm256_div_ps, x, y);
-    CLEAVE_STEP(Max, _mm256_max_ps, x, y);
-    CLEAVE_STEP(Min, _mm256_min_ps, x, y);
-    CLEAVE_STEP(Relu, _mm256_max_ps, _mm256_setzero_ps(), _mm256_setzero_ps());
-    CLEAVE_STEP(Round, _mm256_round_ps, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC,
-                _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  case Kind::Clip:
-    alpha = _mm256_set1_ps(step.alpha);
-    beta = _mm256_set1_ps(step.beta);
-    reals.left = _mm256_min_ps(_mm256_max_ps(reals.left, alpha), beta);
-    reals.right = _mm256_min_ps(_mm256_max_ps(reals.right, alpha), beta);
-    break;
-  case Kind::Linear:
-    alpha = _mm256_set1_ps(step.alpha);
-    beta = _mm256_set1_ps(step.beta);
-    reals.left = _mm256_add_ps(_mm256_mul_ps(reals.left, alpha), beta);
-    reals.right = _mm256_add_ps(_mm256_mul_ps(reals.right, alpha), beta);
+CLEAVE_AVX2 inline void Epilogue::join(Kind kind, const float *operand, Panel::Reals &reals) {
+  constexpr int toNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  __m256 left = _mm256_loadu_ps(operand), right = _mm256_loadu_ps(operand + 8);
+  switch (kind) {
+    CLEAVE_STEP(Add, _mm256_add_ps);
+    CLEAVE_STEP(Sub, _mm256_sub_ps);
+    CLEAVE_STEP(Mul, _mm256_mul_ps);
+    CLEAVE_STEP(Div, _mm256_div_ps);
+    CLEAVE_STEP(Max, _mm256_max_ps);
+    CLEAVE_STEP(Min, _mm256_min_ps);
+  case Kind::Round:
+    reals.left = _mm256_round_ps(reals.left, toNearest);
+    reals.right = _mm256_round_ps(reals.right, toNearest);
     break;
   }
 }
 
 /// What joins the results from element `offset` on, `apart` from each other; in `gathered` where a panel is not whole.
-inline const float *Epilogue::Panel::besides(size_t step, int64_t offset, int64_t apart, float *gathered) const {
+inline const float *Epilogue::Panel::operandOf(size_t step, int64_t offset, int64_t apart, float *gathered) const {
   const Step &each = epilogue.steps[step];
   if (each.operand != Operand::Whole)
     return values[step];
@@ -202,7 +205,7 @@ CLEAVE_AVX2 void Epilogue::Panel::finish(const int32_t *sums, const int64_t *off
     Reals reals = {_mm256_mul_ps(_mm256_add_ps(_mm256_cvtepi32_ps(left), biasLeft), scaleLeft),
                    _mm256_mul_ps(_mm256_add_ps(_mm256_cvtepi32_ps(right), biasRight), scaleRight)};
     for (size_t i = epilogue.isScaled; i < numSteps; ++i)
-      join(epilogue.steps[i], besides(i, offset, step, gathered), reals);
+      join(epilogue.steps[i].kind, operandOf(i, offset, step, gathered), reals);
     if (epilogue.element == ElementType::F32) {
       float numbers[panelColumns];
       auto *to = reinterpret_cast<float *>(output) + offset, *at = isWhole ? to : numbers;

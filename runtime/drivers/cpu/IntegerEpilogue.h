@@ -40,7 +40,7 @@ public:
     static constexpr size_t mostSteps = 8;
 
     struct Reals;
-    const float *besides(size_t step, int64_t offset, int64_t apart, float *gathered) const;
+    const float *operandOf(size_t step, int64_t offset, int64_t apart, float *gathered) const;
 
     const Epilogue &epilogue;
     void *const *arguments;
@@ -52,15 +52,16 @@ public:
   };
 
 private:
-  enum class Kind : uint8_t { Add, Sub, Mul, Div, Max, Min, Relu, Clip, Round, Linear };
-  enum class Operand : uint8_t { None, One, Channels, Whole };
+  enum class Kind : uint8_t { Add, Sub, Mul, Div, Max, Min, Round };
+  /// What joins the results: a constant, an input of one element or of one a channel, or one of the result's type.
+  enum class Operand : uint8_t { Constant, One, Channels, Whole };
   struct Step {
     Kind kind;
-    Operand operand = Operand::None;
+    Operand operand = Operand::Constant;
     int argument = -1;
-    float alpha = 0, beta = 0;
+    float constant = 0;
   };
-  static void join(const Step &step, const float *beside, Panel::Reals &reals);
+  static void join(Kind kind, const float *operand, Panel::Reals &reals);
   Operand operandOf(const LibraryKernelDesc &desc, const LibraryPostOp &postOp, size_t channelDim) const;
 
   int bias, output;

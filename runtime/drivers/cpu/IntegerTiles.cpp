@@ -32,7 +32,7 @@ CLEAVE_AVX2 void widenPixels(const uint8_t *from, int64_t depth, int64_t count, 
     return widen(from, 1, depth * count, to);
   int64_t pixel = 0;
   if (depth == 3) {
-    // Four pixels at a time, of 16 bytes that are read; the last ones perhaps of what lies behind.
+    // Four pixels at a time, of 16 bytes that are read; the last ones may be of what follows.
     const __m128i apart = _mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1);
     for (; pixel < count && end - (from + pixel * depth) >= 16; pixel += 4) {
       __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + pixel * depth));
