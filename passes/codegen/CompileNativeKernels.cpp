@@ -23,13 +23,10 @@ private:
     SmallVector<plan::NativeKernelOp> kernels = nativeKernelsOf(getOperation());
     if (kernels.empty())
       return;
-    std::vector<NativeKernelSource> sources;
-    for (auto [index, kernel] : llvm::enumerate(kernels))
-      sources.push_back({"cleave_kernel_" + std::to_string(index), kernel});
     NativeOptions options = nativeOptionsOf(getOperation(), cpu);
     options.reference = reference;
     options.threads = threads;
-    auto object = compileNativeKernels(getContext(), sources, options);
+    auto object = compileNativeKernels(getContext(), kernels, options);
     if (!object) {
       getOperation().emitError("native kernels expect to compile: ") << llvm::toString(object.takeError());
       return signalPassFailure();
@@ -38,9 +35,9 @@ private:
     SmallVector<StringRef> features(object->features.begin(), object->features.end());
     plan::ObjectOp::create(builder, builder.getUnknownLoc(), "native", object->triple, object->cpu,
                            builder.getStrArrayAttr(features), StringRef(object->image.data(), object->image.size()));
-    for (auto [kernel, source, info] : llvm::zip(kernels, sources, object->kernels)) {
+    for (auto [kernel, info] : llvm::zip(kernels, object->kernels)) {
       kernel.setObject("native");
-      kernel.setSymbol(source.symbol);
+      kernel.setSymbol(info.symbol);
       kernel.setParallelExtent(info.parallelExtent);
       kernel.setScratchBytes(static_cast<int64_t>(info.scratchBytes));
     }

@@ -9,6 +9,7 @@
 #include "passes/codegen/NativeEmission.h"
 #include "passes/codegen/NativeLowering.h"
 #include "passes/codegen/NestAttributes.h"
+#include "passes/codegen/ObjectCache.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -20,6 +21,7 @@
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 
@@ -27,22 +29,17 @@ namespace cleave {
 
 namespace {
 
-/// A part of the kernels that is compiled on its own.
-struct Part {
-  ArrayRef<NativeKernelSource> sources;
-  SmallVector<NativeKernelInfo> infos;
+/// A kernel's code by itself, so that it is the same beside whatever others.
+struct CompiledKernel {
+  NativeKernelInfo info;
   SmallVector<char, 0> object;
   std::string error;
 };
 
-/// Kernels a part: enough to spread over threads, few enough parts that their fixed cost does not count. The same for
-/// any number of threads, so that the object is the same.
-constexpr size_t kernelsPerPart = 6;
-
 } // namespace
 
-FailureOr<NativeKernelInfo> writeNativeLoops(ModuleOp module, const NativeKernelSource &source, bool reference) {
-  plan::NativeKernelOp kernel = source.kernel;
+FailureOr<NativeKernelInfo> writeNativeLoops(ModuleOp module, plan::NativeKernelOp kernel, StringRef symbol,
+                                             bool reference) {
   if (kernel.getLoops().empty())
     return kernel.emitOpError("expects loops, found none; run --codegen-choose-native-loops before");
   Block &block = kernel.getLoops().front();
@@ -51,40 +48,54 @@ FailureOr<NativeKernelInfo> writeNativeLoops(ModuleOp module, const NativeKernel
   if (failed(plan))
     return failure();
   NativeKernelInfo info;
+  info.symbol = symbol.str();
   info.parallelExtent = plan->parallelExtent;
-  info.scratchBytes = emitKernel(module, source.symbol, *plan, storage, !reference);
+  info.scratchBytes = emitKernel(module, symbol, *plan, storage, !reference);
   kernel.removeCommonAttr();
   kernel.getLoops().getBlocks().clear();
   return info;
 }
 
-static void compilePart(MLIRContext &context, Part &part, const NativeTarget &target, bool reference) {
+/// The kernel of `kernel`, or an error: code by the name of what it says.
+static CompiledKernel compileKernel(MLIRContext &context, plan::NativeKernelOp kernel, const NativeTarget &target,
+                                    bool reference, const ObjectCache &cache) {
+  constexpr StringLiteral unnamed = "cleave_kernel";
+  CompiledKernel compiled;
+  std::string name = "kernel '" + kernel.getSymName().str() + "'";
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
-  for (const NativeKernelSource &source : part.sources) {
-    auto info = writeNativeLoops(*module, source, reference);
-    if (failed(info)) {
-      plan::NativeKernelOp kernel = source.kernel;
-      part.error = "kernel '" + kernel.getSymName().str() + "' has no loops that can be written";
-      return;
-    }
-    part.infos.push_back(*info);
+  auto info = writeNativeLoops(*module, kernel, unnamed, reference);
+  if (failed(info)) {
+    compiled.error = name + " has no loops that can be written";
+    return compiled;
   }
   // The polynomials are made of fused multiply-adds.
   if (failed(lowerToLlvmDialect(*module, /*exactFunctions=*/reference || !target.hasFeature("fma")))) {
-    part.error = "kernel '" + part.sources.front().symbol + "' or one after it expects to lower to LLVM";
-    return;
+    compiled.error = name + " expects to lower to LLVM";
+    return compiled;
   }
   llvm::LLVMContext llvmContext;
   std::unique_ptr<llvm::Module> code =
       translateModuleToLLVMIR(*module, llvmContext, "kernels", /*disableVerification=*/true);
   if (!code) {
-    part.error = "kernel '" + part.sources.front().symbol + "' or one after it expects to translate to LLVM";
-    return;
+    compiled.error = name + " expects to translate to LLVM";
+    return compiled;
   }
   std::unique_ptr<llvm::TargetMachine> machine = target.createMachine();
   target.configure(*code, *machine, /*contract=*/!reference);
+  std::string content = contentName(*code);
+  compiled.info = *info;
+  compiled.info.symbol = (unnamed + "_" + content).str();
+  if (auto object = cache.find(content)) {
+    compiled.object = std::move(*object);
+    return compiled;
+  }
+  for (llvm::GlobalValue &value : code->global_values())
+    if (StringRef rest = value.getName(); rest.consume_front(unnamed))
+      value.setName(compiled.info.symbol + rest.str());
   optimizeModule(*code, *machine, /*vectorizes=*/true);
-  part.object = emitObject(*code, *machine);
+  compiled.object = emitObject(*code, *machine);
+  cache.keep(content, compiled.object);
+  return compiled;
 }
 
 static void prepareContext(MLIRContext &context) {
@@ -117,31 +128,32 @@ NativeOptions nativeOptionsOf(ModuleOp module, StringRef cpu) {
   return options;
 }
 
-llvm::Expected<NativeObject> compileNativeKernels(MLIRContext &context, ArrayRef<NativeKernelSource> kernels,
+llvm::Expected<NativeObject> compileNativeKernels(MLIRContext &context, ArrayRef<plan::NativeKernelOp> kernels,
                                                   const NativeOptions &options) {
   auto target = options.createTarget();
   if (!target)
     return target.takeError();
   prepareContext(context);
-  std::vector<Part> parts;
-  for (ArrayRef<NativeKernelSource> rest = kernels; !rest.empty();
-       rest = rest.drop_front(parts.back().sources.size())) {
-    parts.emplace_back();
-    parts.back().sources = rest.take_front(kernelsPerPart);
-  }
-  forEachInThreads(context, options.threads, parts.size(),
-                   [&](size_t i) { compilePart(context, parts[i], *target, options.reference); });
+  ObjectCache cache = ObjectCache::ofUser();
+  std::vector<CompiledKernel> compiled(kernels.size());
+  forEachInThreads(context, options.threads, kernels.size(), [&](size_t i) {
+    compiled[i] = compileKernel(context, kernels[i], *target, options.reference, cache);
+  });
+  cache.prune();
 
   NativeObject object;
   object.triple = target->getTriple();
   object.cpu = target->getCpu();
   object.features = target->getFeatures();
   std::vector<SmallVector<char, 0>> objects;
-  for (Part &part : parts) {
-    if (!part.error.empty())
-      return llvm::createStringError(part.error);
-    object.kernels.insert(object.kernels.end(), part.infos.begin(), part.infos.end());
-    objects.push_back(std::move(part.object));
+  llvm::StringSet<> linked;
+  for (CompiledKernel &kernel : compiled) {
+    if (!kernel.error.empty())
+      return llvm::createStringError(kernel.error);
+    // Kernels of the same code are one.
+    if (linked.insert(kernel.info.symbol).second)
+      objects.push_back(std::move(kernel.object));
+    object.kernels.push_back(std::move(kernel.info));
   }
   auto image = linkSharedObject(objects);
   if (!image)

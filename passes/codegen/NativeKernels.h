@@ -15,13 +15,9 @@
 
 namespace cleave {
 
-/// A kernel whose loops are decided, and the name of its entry.
-struct NativeKernelSource {
-  std::string symbol;
-  plan::NativeKernelOp kernel;
-};
-
 struct NativeKernelInfo {
+  /// The name of its function, the same for the same code.
+  std::string symbol;
   /// The size of the outermost parallel loop; 1 where the kernel cannot be divided, or has nothing to do.
   int64_t parallelExtent = 1;
   /// Memory besides inputs and outputs, in bytes. Calls that compute parts of one range share it.
@@ -67,16 +63,17 @@ llvm::Error chooseNativeLoops(mlir::MLIRContext &context, llvm::ArrayRef<plan::N
                               const NativeOptions &options);
 
 /// Appends to `module` the functions that compute a kernel as its loops say, in scf, arith, math and LLVM (emitKernel),
-/// and takes the loops out of the kernel. `reference`: sums stay in order. Emits an error and fails where loops are
-/// missing or impossible (readNests).
-llvm::FailureOr<NativeKernelInfo> writeNativeLoops(mlir::ModuleOp module, const NativeKernelSource &source,
-                                                   bool reference);
+/// and takes the loops out of the kernel. The kernel's function is `symbol`. `reference`: sums stay in order. Emits an
+/// error and fails where loops are missing or impossible (readNests).
+llvm::FailureOr<NativeKernelInfo> writeNativeLoops(mlir::ModuleOp module, plan::NativeKernelOp kernel,
+                                                   llvm::StringRef symbol, bool reference);
 
-/// Compiles all kernels into one object, as their loops say; equal calls give equal bytes. Fails where loops are
+/// Compiles all kernels into one object, as their loops say, or takes what was compiled before (ObjectCache.h); equal
+/// calls give equal bytes. Fails where loops are
 /// missing or impossible (NestAttributes.h), and where LLVM does not know the processor. Must not run inside a pass
 /// that runs on several operations at once, as it loads dialects.
 llvm::Expected<NativeObject> compileNativeKernels(mlir::MLIRContext &context,
-                                                  llvm::ArrayRef<NativeKernelSource> kernels,
+                                                  llvm::ArrayRef<plan::NativeKernelOp> kernels,
                                                   const NativeOptions &options);
 
 } // namespace cleave

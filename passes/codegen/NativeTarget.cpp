@@ -127,6 +127,15 @@ std::unique_ptr<TargetMachine> NativeTarget::createMachine() const {
       parsed, "x86-64", featureString, TargetOptions(), Reloc::PIC_, std::nullopt, CodeGenOptLevel::Default));
 }
 
+static bool hasBrainFloats(const Module &module) {
+  auto isBrain = [](const Value *value) { return value->getType()->getScalarType()->isBFloatTy(); };
+  return llvm::any_of(module, [&](const Function &function) {
+    return llvm::any_of(instructions(function), [&](const Instruction &instruction) {
+      return isBrain(&instruction) || llvm::any_of(instruction.operands(), isBrain);
+    });
+  });
+}
+
 /// Processors without instructions for bfloat16 have a vector of one such number made by way of float32, and the way
 /// back is a call to the compiler's library, which not every system has: rounds to nearest, ties to even, and keeps
 /// NaN.
@@ -134,7 +143,7 @@ static void defineRoundingToBrain(Module &module) {
   LLVMContext &context = module.getContext();
   IRBuilder<> builder(context);
   auto *type = FunctionType::get(builder.getBFloatTy(), {builder.getFloatTy()}, /*isVarArg=*/false);
-  // Every part of the kernels has it, and none of them can be without it, seen from its intermediate code.
+  // Every part of the kernels that has such numbers defines it: only the code generator knows whether it is called.
   auto *function = Function::Create(type, GlobalValue::WeakODRLinkage, "__truncsfbf2", module);
   function->setVisibility(GlobalValue::HiddenVisibility);
   builder.SetInsertPoint(BasicBlock::Create(context, "", function));
@@ -151,7 +160,7 @@ void NativeTarget::configure(Module &module, const TargetMachine &machine, bool 
   module.setTargetTriple(Triple(triple));
   module.setDataLayout(machine.createDataLayout());
   module.setPICLevel(PICLevel::BigPIC);
-  if (!hasFeature("avx512bf16"))
+  if (!hasFeature("avx512bf16") && hasBrainFloats(module))
     defineRoundingToBrain(module);
   for (Function &function : module) {
     if (function.isDeclaration())

@@ -26,7 +26,7 @@ public:
 private:
   void runOnOperation() override {
     for (plan::NativeKernelOp kernel : nativeKernelsOf(getOperation()))
-      if (failed(writeNativeLoops(getOperation(), {(kernel.getSymName() + ".entry").str(), kernel}, reference)))
+      if (failed(writeNativeLoops(getOperation(), kernel, (kernel.getSymName() + ".entry").str(), reference)))
         return signalPassFailure();
   }
 };

@@ -143,7 +143,7 @@ TEST(Fusion, RandomGraphs) {
 NativeKernelInfo infoOf(const std::string &body, const std::vector<Tensor> &inputs,
                         const std::vector<Tensor> &outputs) {
   LoadedKernels kernels(graphText("k", {body, inputs, outputs}), NativeOptions());
-  return kernels ? kernels.getObject().kernels[0] : NativeKernelInfo{-1, 0};
+  return kernels ? kernels.getObject().kernels[0] : NativeKernelInfo{"", -1, 0};
 }
 
 // A chain of elementwise operators needs no memory of its own and can be divided anywhere.

@@ -87,18 +87,15 @@ LoadedKernels::LoadedKernels(const std::string &text, const NativeOptions &optio
     ADD_FAILURE() << "the graphs do not parse:\n" << text;
     return;
   }
-  std::vector<NativeKernelSource> sources;
   std::vector<plan::NativeKernelOp> kernels;
   for (auto graph : module->getOps<dfg::GraphOp>()) {
-    symbols.push_back(graph.getSymName().str());
     kernels.push_back(kernelOf(graph));
-    sources.push_back({symbols.back(), kernels.back()});
   }
   if (llvm::Error error = chooseNativeLoops(context, kernels, options)) {
     ADD_FAILURE() << llvm::toString(std::move(error));
     return;
   }
-  auto compiled = compileNativeKernels(context, sources, options);
+  auto compiled = compileNativeKernels(context, kernels, options);
   if (!compiled) {
     ADD_FAILURE() << llvm::toString(compiled.takeError());
     return;
@@ -134,7 +131,7 @@ std::vector<Tensor> LoadedKernels::run(unsigned kernel, const std::vector<Tensor
     arguments.push_back(buffer.data());
 
   using Function = void (*)(void **, int64_t, int64_t);
-  auto function = reinterpret_cast<Function>(dlsym(library, symbols[kernel].c_str()));
+  auto function = reinterpret_cast<Function>(dlsym(library, info.symbol.c_str()));
   std::vector<std::pair<int64_t, int64_t>> ranges;
   ranges.reserve(parts);
   for (unsigned i = 0; i < parts; ++i)

@@ -48,7 +48,6 @@ public:
 private:
   NativeObject object;
   void *library = nullptr;
-  std::vector<std::string> symbols;
 };
 
 /// Loads the dialects of graphs, kernels, and what kernels are lowered to.
