@@ -5,7 +5,6 @@
 #include "passes/planner/PlaceByHand.h"
 
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/GlobPattern.h"
 
 using namespace llvm;
 
@@ -18,9 +17,6 @@ public:
   HandPlacer(ArrayRef<ModelNode> nodes, const Placement &placement)
       : nodes(nodes), placement(placement), origins(nodes.size(), unplaced) {
     result.places.resize(nodes.size());
-    for (const PlacementGroup &group : placement.groups)
-      for (const NamePattern &pattern : group.patterns)
-        matchers.push_back({&group, &pattern, cantFail(GlobPattern::create(pattern.text))});
   }
 
   PlacedByHand run() {
@@ -41,26 +37,32 @@ public:
 private:
   static constexpr unsigned unplaced = ~0u;
 
-  /// A pattern ready to match; it refers to the placement's text.
-  struct Matcher {
-    const PlacementGroup *group;
-    const NamePattern *pattern;
-    GlobPattern glob;
-    bool used = false;
-  };
-
   ArrayRef<ModelNode> nodes;
   const Placement &placement;
   PlacedByHand result;
-  std::vector<Matcher> matchers;
   /// The pinned node that decided a node's place.
   std::vector<unsigned> origins;
-  StringSet<> modelGroups;
 
   void pinAll() {
-    for (size_t index = 0; index < nodes.size(); ++index)
-      pin(index);
-    reportUnused();
+    SmallVector<const PlacementGroup *> groups;
+    SmallVector<const NamePattern *> patterns;
+    for (const PlacementGroup &group : placement.groups)
+      for (const NamePattern &pattern : group.patterns) {
+        groups.push_back(&group);
+        patterns.push_back(&pattern);
+      }
+    SmallVector<StringRef> names =
+        llvm::map_to_vector(nodes, [](const ModelNode &node) { return StringRef(node.name); });
+    PatternMatches matches = matchPatterns(patterns, names);
+    for (auto [index, pattern] : enumerate(matches.patternOf))
+      if (pattern)
+        place(index, groups[*pattern]->mesh, "pin " + patterns[*pattern]->text + " -> " + groups[*pattern]->name);
+      else
+        placeByModel(index);
+    for (const UnusedPattern &unused : matches.unused)
+      result.unusedPatterns.push_back(
+          {groups[unused.pattern], patterns[unused.pattern], unused.why("operator of the model", patterns)});
+    findUnknownGroups();
   }
 
   void placeRest(const MeshSpec &mesh) {
@@ -69,24 +71,11 @@ private:
         result.places[index] = {&mesh, "default"};
   }
 
-  void pin(unsigned index) {
-    const ModelNode &node = nodes[index];
-    bool decided = false;
-    // All patterns are tried: one whose nodes an earlier pattern takes does fit operators of the model.
-    for (Matcher &matcher : matchers) {
-      if (node.name.empty() || !matcher.glob.match(node.name))
-        continue;
-      matcher.used = true;
-      if (!decided)
-        place(index, matcher.group->mesh, "pin " + matcher.pattern->text + " -> " + matcher.group->name);
-      decided = true;
-    }
-    if (node.group.empty())
+  void placeByModel(unsigned index) {
+    StringRef name = nodes[index].group;
+    if (name.empty())
       return;
-    const PlacementGroup *own = placement.find(node.group);
-    if (modelGroups.insert(node.group).second && !own)
-      result.unplacedGroups.push_back(node.group);
-    if (!decided && own)
+    if (const PlacementGroup *own = placement.find(name))
       place(index, own->mesh, "ctx_group " + own->name);
   }
 
@@ -95,10 +84,12 @@ private:
     origins[index] = index;
   }
 
-  void reportUnused() {
-    for (const Matcher &matcher : matchers)
-      if (!matcher.used)
-        result.unusedPatterns.emplace_back(matcher.group, matcher.pattern);
+  /// Groups of the file that the model lacks, and groups of the model that the file lacks.
+  void findUnknownGroups() {
+    StringSet<> modelGroups;
+    for (const ModelNode &node : nodes)
+      if (!node.group.empty() && modelGroups.insert(node.group).second && !placement.find(node.group))
+        result.unplacedGroups.push_back(node.group);
     for (const PlacementGroup &group : placement.groups)
       if (group.patterns.empty() && !modelGroups.contains(group.name) && group.name != placement.defaultGroup)
         result.unknownGroups.push_back(&group);

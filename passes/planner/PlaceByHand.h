@@ -38,8 +38,13 @@ const MeshSpec &firstDevice();
 struct PlacedByHand {
   /// One a node.
   std::vector<NodePlace> places;
-  /// Patterns that fit no node's name, with their group.
-  std::vector<std::pair<const PlacementGroup *, const NamePattern *>> unusedPatterns;
+  /// A pattern of a group, and why it decides about nothing.
+  struct Unused {
+    const PlacementGroup *group;
+    const NamePattern *pattern;
+    std::string why;
+  };
+  std::vector<Unused> unusedPatterns;
   /// Groups without patterns to which no node of the model belongs.
   std::vector<const PlacementGroup *> unknownGroups;
   /// Groups of the model for which the placement has no device, in the graph's order.

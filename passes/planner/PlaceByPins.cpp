@@ -5,7 +5,6 @@
 #include "passes/planner/PlaceByPins.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/GlobPattern.h"
 
 namespace cleave {
 
@@ -83,23 +82,23 @@ search::FixedFactors fixedFactors(const search::SearchGraph &graph, GraphSplits 
   return fixed;
 }
 
-std::vector<const KeysPattern *> fixKeys(const search::SearchGraph &graph, const Placement &placement,
-                                         search::FixedFactors &fixed) {
-  std::vector<const KeysPattern *> unused;
-  for (const KeysPattern &pattern : placement.keys) {
-    llvm::GlobPattern glob = llvm::cantFail(llvm::GlobPattern::create(pattern.pattern.text));
-    bool fits = false;
-    for (const search::AttentionRow &row : graph.attentions) {
-      if (!glob.match(graph.nodes[graph.operators[row.softmax].node].name))
-        continue;
-      fits = true;
+std::vector<std::pair<const NamePattern *, std::string>>
+fixKeys(const search::SearchGraph &graph, const Placement &placement, search::FixedFactors &fixed) {
+  llvm::SmallVector<const NamePattern *> patterns =
+      llvm::map_to_vector(placement.keys, [](const KeysPattern &keys) { return &keys.pattern; });
+  llvm::SmallVector<llvm::StringRef> names =
+      llvm::map_to_vector(graph.attentions, [&](const search::AttentionRow &row) {
+        return llvm::StringRef(graph.nodes[graph.operators[row.softmax].node].name);
+      });
+  PatternMatches matches = matchPatterns(patterns, names);
+  for (auto [row, pattern] : llvm::zip_equal(graph.attentions, matches.patternOf))
+    if (pattern)
       for (unsigned index : row.operators)
         if (std::optional<bool> &isRing = fixed[index].isRing; !isRing)
-          isRing = pattern.isRing;
-    }
-    if (!fits)
-      unused.push_back(&pattern);
-  }
+          isRing = placement.keys[*pattern].isRing;
+  std::vector<std::pair<const NamePattern *, std::string>> unused;
+  for (const UnusedPattern &pattern : matches.unused)
+    unused.emplace_back(patterns[pattern.pattern], pattern.why("softmax of attention in the model", patterns));
   return unused;
 }
 

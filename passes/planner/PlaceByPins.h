@@ -40,9 +40,9 @@ std::string whyNoStages(const search::SearchGraph &graph, const Pins &pins);
 search::FixedFactors fixedFactors(const search::SearchGraph &graph, GraphSplits &splits);
 
 /// Fixes how keys come to attention whose softmax is of a node that a pattern fits, the first one that does. Returns
-/// the patterns that fit none.
-std::vector<const KeysPattern *> fixKeys(const search::SearchGraph &graph, const Placement &placement,
-                                         search::FixedFactors &fixed);
+/// the patterns that decide about none, and why.
+std::vector<std::pair<const NamePattern *, std::string>>
+fixKeys(const search::SearchGraph &graph, const Placement &placement, search::FixedFactors &fixed);
 
 } // namespace cleave
 

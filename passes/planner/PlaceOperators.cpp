@@ -93,9 +93,9 @@ LogicalResult fitToMachine(Placement &placement, const Machine &machine, ModuleO
 
 /// Reports what of a placement had no effect. A group that neither the file nor the model defines is an error.
 LogicalResult report(const PlacedByHand &placed, ModuleOp module) {
-  for (auto [group, pattern] : placed.unusedPatterns)
+  for (const auto &[group, pattern, why] : placed.unusedPatterns)
     emitWarning(locationOf(pattern->position, module))
-        << "pattern \"" << pattern->text << "\" of group \"" << group->name << "\" fits no operator of the model";
+        << "pattern \"" << pattern->text << "\" of group \"" << group->name << "\" " << why;
   for (StringRef group : placed.unplacedGroups)
     emitWarning(module.getLoc()) << "the model's group \"" << group
                                  << "\" has no device: give it one in the placement's \"devices\"";
@@ -240,9 +240,8 @@ private:
 
   /// Makes what the placement file says of keys a constraint of the search.
   void fixKeys(const search::SearchGraph &graph, search::FixedFactors &fixed) {
-    for (const KeysPattern *pattern : cleave::fixKeys(graph, *options.placement, fixed))
-      emitWarning(locationOf(pattern->pattern.position, module))
-          << "pattern \"" << pattern->pattern.text << "\" of \"keys\" fits no softmax of attention in the model";
+    for (const auto &[pattern, why] : cleave::fixKeys(graph, *options.placement, fixed))
+      emitWarning(locationOf(pattern->position, module)) << "pattern \"" << pattern->text << "\" of \"keys\" " << why;
   }
 
   /// The places that the search found, with who decided them.

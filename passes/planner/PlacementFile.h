@@ -20,18 +20,12 @@
 #ifndef CLEAVE_PASSES_PLANNER_PLACEMENTFILE_H
 #define CLEAVE_PASSES_PLANNER_PLACEMENTFILE_H
 
-#include "passes/cost/YamlValue.h"
 #include "passes/planner/MeshSpec.h"
+#include "passes/planner/NamePatterns.h"
 
 #include <optional>
 
 namespace cleave {
-
-/// A well-formed pattern of node names.
-struct NamePattern {
-  std::string text;
-  FilePosition position;
-};
 
 /// Operators that go to one device, or to one mesh.
 struct PlacementGroup {

@@ -7,7 +7,6 @@
 #include "dialects/interfaces/Interfaces.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;
 
@@ -59,25 +58,20 @@ private:
   /// By pattern: the nodes that it decides about.
   std::vector<SmallVector<unsigned>> nodesOf;
 
-  /// The first pattern that fits a node decides about it; one whose nodes are all taken does fit.
   void findNodes() {
-    ArrayRef<ModelNode> nodes = splits.getNodes();
-    nodesOf.resize(placement.splits.size());
-    std::vector<bool> taken(nodes.size(), false);
-    for (auto [pattern, chosen] : llvm::zip_equal(placement.splits, nodesOf)) {
-      llvm::GlobPattern glob = llvm::cantFail(llvm::GlobPattern::create(pattern.pattern.text));
-      bool used = false;
-      for (auto [index, node] : llvm::enumerate(nodes)) {
-        if (node.name.empty() || !glob.match(node.name))
-          continue;
-        used = true;
-        if (!taken[index])
-          chosen.push_back(index);
-        taken[index] = true;
-      }
-      if (!used)
-        diagnose(pattern.pattern.position, DiagnosticSeverity::Warning)
-            << "pattern \"" << pattern.pattern.text << "\" of \"splits\" fits no operator of the model";
+    SmallVector<const NamePattern *> patterns =
+        llvm::map_to_vector(placement.splits, [](const SplitPattern &split) { return &split.pattern; });
+    SmallVector<StringRef> names =
+        llvm::map_to_vector(splits.getNodes(), [](const ModelNode &node) { return StringRef(node.name); });
+    PatternMatches matches = matchPatterns(patterns, names);
+    nodesOf.resize(patterns.size());
+    for (auto [node, pattern] : llvm::enumerate(matches.patternOf))
+      if (pattern)
+        nodesOf[*pattern].push_back(node);
+    for (const UnusedPattern &unused : matches.unused) {
+      const NamePattern &pattern = *patterns[unused.pattern];
+      diagnose(pattern.position, DiagnosticSeverity::Warning)
+          << "pattern \"" << pattern.text << "\" of \"splits\" " << unused.why("operator of the model", patterns);
     }
   }
 
