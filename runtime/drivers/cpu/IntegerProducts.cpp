@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Rows of numbers, those that one pixel's windows see, are widened and brought next to each other, as many as stay in
-// a core's cache, and multiplied by one panel of weights after the other. Convolutions of single channels go along
-// the channels instead. Threads divide rows and panels.
+// Rows of numbers, those that one pixel's windows see, are brought next to each other, as many as stay in a core's
+// cache, and multiplied by one panel of weights after the other. Rows of a matrix are where they are needed.
+// Convolutions of single channels go along the channels instead. Threads divide rows and panels.
 
 #include "runtime/drivers/cpu/IntegerProducts.h"
 
@@ -21,16 +21,15 @@
 namespace cleave::runtime::onednn {
 
 using integers::panelColumns;
+using integers::stepNumbers;
 using integers::tileRows;
 
 namespace {
 
 constexpr size_t space = 3;
-/// Bytes of widened rows that a thread keeps, beside a panel of weights, in the caches of its core, and the least and
-/// the most rows.
-constexpr int64_t blockBytes = 512 * 1024, leastRows = 2 * tileRows, mostRows = 20 * tileRows;
-/// From how many rows on it pays to widen a panel once for all.
-constexpr int64_t widenedFrom = 12 * tileRows;
+/// Bytes of rows that a thread keeps, beside a panel of weights, in the caches of its core, and the least and the most
+/// rows.
+constexpr int64_t blockBytes = 256 * 1024, leastRows = 2 * tileRows, mostRows = 20 * tileRows;
 
 constexpr int64_t roundedUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -66,21 +65,23 @@ struct Geometry {
   int64_t rows() const { return images * out[0] * out[1] * out[2]; }
   int64_t rowNumbers() const { return taps() * paddedDepth; }
   int64_t panels() const { return roundedUp(columns, panelColumns) / panelColumns; }
-  /// Rows that a thread widens at once.
+  int64_t quads() const { return rowNumbers() / stepNumbers; }
+  /// Rows that a thread goes over at once.
   int64_t blockRows() const {
-    int64_t fitting = blockBytes / (rowNumbers() * static_cast<int64_t>(sizeof(int16_t))) / tileRows * tileRows;
+    int64_t fitting = blockBytes / rowNumbers() / tileRows * tileRows;
     return std::min(std::clamp(fitting, leastRows, mostRows), roundedUp(rows(), tileRows));
   }
-  /// Of `count` rows, one or more, the first that are widened at once, so that the last are about as many.
+  /// Of `count` rows, one or more, the first that are gone over at once, so that the last are about as many.
   int64_t blockOf(int64_t count) const {
     int64_t blocks = roundedUp(count, blockRows()) / blockRows();
     return roundedUp((count + blocks - 1) / blocks, tileRows);
   }
-  /// Numbers of 16 bits that a thread widens: rows, and a panel where several tiles read it.
-  int64_t widenedRows() const { return roundedUp(blockRows() * rowNumbers() + integers::mostBehind, 32); }
-  int64_t widenedPanel() const { return blockRows() >= widenedFrom ? roundedUp(rowNumbers() * panelColumns, 32) : 0; }
+  /// Bytes that a thread takes: rows, then the steps of a panel.
+  int64_t rowBytes() const { return isMatrix() ? 0 : roundedUp(blockRows() * rowNumbers() + integers::mostBehind, 64); }
   uint64_t laneBytes() const {
-    return isDepthwise() ? 0 : static_cast<uint64_t>(widenedRows() + widenedPanel()) * sizeof(int16_t);
+    if (isDepthwise())
+      return 0;
+    return static_cast<uint64_t>(rowBytes() + roundedUp(integers::PanelSteps::bytes(quads()), 64));
   }
   /// Whether rows are next to each other in memory, without anything between their numbers.
   bool isMatrix() const {
@@ -92,16 +93,19 @@ struct Geometry {
   }
 };
 
-/// Panels of 16 results, in each pairs of numbers side by side: [G, O, C, kernel...] as gOkhwC16o2c without letters for
+/// The inner blocks of a panel: 16 results by four numbers, as two by two, which no layout of oneDNN's has.
+std::vector<int64_t> panelBlocks() { return {panelColumns, 2, stepNumbers / 2}; }
+
+/// Panels of 16 results, in each four numbers side by side: [G, O, C, kernel...] as gOkhwC16o2c2c without letters for
 /// what there is not. `columns` and `depth` are the dimensions' numbers; the kernel's are those from `kernel` on.
 Layout panelLayout(const std::vector<int64_t> &shape, size_t columns, size_t depth, size_t kernel) {
-  Layout layout{shape, std::vector<int64_t>(shape.size(), 0), {panelColumns, 2}, {}};
-  layout.innerDims = {static_cast<int32_t>(columns), static_cast<int32_t>(depth)};
+  Layout layout{shape, std::vector<int64_t>(shape.size(), 0), panelBlocks(), {}};
+  layout.innerDims = {static_cast<int32_t>(columns), static_cast<int32_t>(depth), static_cast<int32_t>(depth)};
   layout.padded[columns] = roundedUp(shape[columns], panelColumns);
-  layout.padded[depth] = roundedUp(shape[depth], 2);
-  int64_t stride = 2 * panelColumns;
+  layout.padded[depth] = roundedUp(shape[depth], stepNumbers);
+  int64_t stride = integers::stepBytes;
   layout.strides[depth] = stride;
-  stride *= layout.padded[depth] / 2;
+  stride *= layout.padded[depth] / stepNumbers;
   for (size_t dim = shape.size(); dim-- > kernel;) {
     layout.strides[dim] = stride;
     stride *= shape[dim];
@@ -151,7 +155,7 @@ Geometry readConvolution(const Builder &builder) {
   Window window = readWindow(builder, data, result, std::span(view).subspan(kernel));
   geometry.columns = view[kernel - 2];
   geometry.depth = view[kernel - 1];
-  geometry.paddedDepth = roundedUp(geometry.depth, 2);
+  geometry.paddedDepth = roundedUp(geometry.depth, stepNumbers);
   if (data.shape[0] != result.shape[0] || data.shape[1] != geometry.groups * geometry.depth ||
       result.shape[1] != geometry.groups * geometry.columns)
     refuse(Status::Rejected, "weights ", builder.inputType(1).text(), " do not lead from ", data.text(), " to ",
@@ -183,7 +187,7 @@ Geometry readMatmul(const Builder &builder) {
   Geometry geometry;
   geometry.images = left.shape[0];
   geometry.depth = left.shape[1];
-  geometry.paddedDepth = roundedUp(geometry.depth, 2);
+  geometry.paddedDepth = roundedUp(geometry.depth, stepNumbers);
   geometry.columns = right.shape[1];
   std::vector<int64_t> data = stridesOf(left), written = stridesOf(result);
   geometry.data = {data[0], data[1], {}};
@@ -240,7 +244,7 @@ public:
 
 private:
   /// Divides rows, and columns where rows do not divide evenly: most even, and of those with the fewest parts of
-  /// columns, since each widens the rows anew.
+  /// columns, since each collects the rows anew.
   void divide() {
     double best = 0;
     for (int64_t parts = 1; parts <= static_cast<int64_t>(lanes); ++parts) {
@@ -318,24 +322,29 @@ private:
     int64_t image;
   };
 
-  /// Widens what a row's window sees of a group.
-  void collect(const uint8_t *data, int64_t group, const Walk &walk, int16_t *to) const {
+  /// Copies what a row's window sees of a group.
+  void collect(const uint8_t *data, int64_t group, const Walk &walk, uint8_t *to) const {
     const uint8_t *end = data + dataBytes;
     int64_t depth = geometry.depth, padded = geometry.paddedDepth,
             step = geometry.dilations[2] * geometry.data.pixel[2];
     bool isSideBySide = geometry.data.channel == 1 && step == depth;
     data += group * depth * geometry.data.channel;
     walk.forEachLine([&](int64_t tap, std::optional<int64_t> offset, int64_t count) {
-      int16_t *numbers = to + tap * padded;
+      uint8_t *numbers = to + tap * padded;
       if (!offset) {
-        std::fill_n(numbers, count * padded, int16_t(0));
+        std::fill_n(numbers, count * padded, uint8_t(0));
       } else if (isSideBySide) {
-        integers::widenPixels(data + *offset, depth, count, end, numbers);
+        integers::copyPixels(data + *offset, depth, count, end, numbers);
       } else {
         for (int64_t i = 0; i != count; ++i, numbers += padded) {
-          integers::widen(data + *offset + i * step, geometry.data.channel, depth, numbers);
-          if (depth != padded)
-            numbers[depth] = 0;
+          const uint8_t *pixel = data + *offset + i * step;
+          if (geometry.data.channel == 1) {
+            integers::copyPixels(pixel, depth, 1, end, numbers);
+            continue;
+          }
+          for (int64_t channel = 0; channel != depth; ++channel)
+            numbers[channel] = pixel[channel * geometry.data.channel];
+          std::fill(numbers + depth, numbers + padded, uint8_t(0));
         }
       }
     });
@@ -349,8 +358,8 @@ private:
       return;
     auto *data = static_cast<const uint8_t *>(arguments[0]);
     auto *weights = static_cast<const int8_t *>(arguments[1]);
-    auto *rows = reinterpret_cast<int16_t *>(static_cast<char *>(arguments[output + 1]) + lane * geometry.laneBytes());
-    int16_t *widened = rows + geometry.widenedRows();
+    auto *copies = static_cast<uint8_t *>(arguments[output + 1]) + lane * geometry.laneBytes();
+    integers::PanelSteps steps(copies + geometry.rowBytes(), geometry.quads());
     int64_t numbers = geometry.rowNumbers(), block = geometry.blockOf(endRow - firstRow);
     bool isMatrix = geometry.isMatrix();
     integers::Epilogue::Panel panel(epilogue, arguments);
@@ -360,26 +369,21 @@ private:
       for (int64_t first = firstRow; first < endRow; first += block) {
         int64_t count = std::min(block, endRow - first);
         Walk walk(geometry, first);
-        if (isMatrix)
-          integers::widen(data + first * numbers, 1, count * numbers, rows);
+        const uint8_t *rows = isMatrix ? data + first * numbers : copies;
         for (int64_t i = 0; i != count; ++i, walk.next()) {
           results[i] = walk.result();
           if (!isMatrix)
-            collect(data, group, walk, rows + i * numbers);
+            collect(data, group, walk, copies + i * numbers);
         }
+        steps.readRows(rows, numbers, count);
         for (int64_t p = firstPanel; p < endPanel; ++p) {
           int64_t channel = group * geometry.columns + p * panelColumns;
           panel.begin(channel, std::min(panelColumns, geometry.columns - p * panelColumns));
           const int8_t *own = weights + (group * geometry.panels() + p) * numbers * panelColumns;
-          bool isWidened = count >= widenedFrom;
-          if (isWidened)
-            integers::widenPanel(own, numbers / 2, widened);
+          steps.divide(own);
           for (int64_t i = 0; i < count; i += tileRows) {
             int64_t some = std::min(tileRows, count - i);
-            if (isWidened)
-              integers::multiplyTile(rows + i * numbers, numbers, some, widened, numbers / 2, sums.data());
-            else
-              integers::multiplyTile(rows + i * numbers, numbers, some, own, numbers / 2, sums.data());
+            integers::multiplyTile(rows + i * numbers, numbers, some, own, steps, sums.data());
             panel.finish(sums.data(), results.data() + i, some, channel * geometry.result.channel,
                          geometry.result.channel);
           }
@@ -461,7 +465,7 @@ bool isIntegerProduct(const LibraryKernelDesc &desc) {
   if (!multipliesBytes(desc) || !desc.inputs[1].layout)
     return false;
   const Layout &layout = *desc.inputs[1].layout;
-  if (layout.innerBlocks == std::vector<int64_t>{panelColumns, 2})
+  if (layout.innerBlocks == panelBlocks())
     return true;
   // With VNNI oneDNN has the same layout of single channels.
   return !multipliesIntegers() && layout.innerBlocks == std::vector<int64_t>{panelColumns} &&

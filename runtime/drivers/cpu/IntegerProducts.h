@@ -18,7 +18,7 @@ bool wantsIntegerProduct(const LibraryKernelDesc &desc);
 /// Whether a description is of such a product, with weights as our kernels take them.
 bool isIntegerProduct(const LibraryKernelDesc &desc);
 
-/// The kernel for `threads` threads: images channels-last, and weights in panels of 16 channels, pairs of numbers side
+/// The kernel for `threads` threads: images channels-last, and weights in panels of 16 channels, four numbers side
 /// by side. Throws Refusal.
 LibraryChoice chooseIntegerProduct(const LibraryKernelQuery &query, unsigned threads);
 

@@ -4,6 +4,9 @@
 // test `onednn-avx2` runs these on any processor that has AVX2.
 
 #include "IntegerHarness.h"
+#include "runtime/drivers/cpu/IntegerTiles.h"
+
+#include <numeric>
 
 using namespace cleave::runtime;
 using namespace cleave::runtime::test;
@@ -78,6 +81,119 @@ const WindowCase windows[] = {
 };
 
 } // namespace
+
+// Weights are widened where two of a pair may exceed 16 bits with the numbers there are, and only there.
+TEST(IntegerPanels, WidenWeightsThatSaturate) {
+  using namespace integers;
+  if (!hasTiles())
+    return;
+  struct Pair {
+    int first, second;
+    bool isWide;
+    uint8_t largest = 255;
+  };
+  const Pair pairs[] = {
+      {64, 64, false},          {65, 64, true},          {127, 1, false},        {127, 2, true},
+      {-64, -64, false},        {-65, -64, true},        {-128, 0, false},       {-128, -1, true},
+      {127, -128, false},       {127, 127, true},        {-128, -128, true},     {0, 0, false},
+      {-128, -127, false, 128}, {-128, -128, true, 128}, {127, 127, false, 129}, {127, 127, true, 130},
+      {-128, -128, false, 0},   {82, 81, true, 202},     {81, 81, false, 202}};
+  for (int64_t quads : {1, 2, 8, 11}) {
+    std::vector<char> memory(PanelSteps::bytes(quads));
+    PanelSteps steps(memory.data(), quads);
+    for (const Pair &pair : pairs)
+      for (int64_t at = 0; at != quads * 2; ++at)
+        for (int64_t column : {0, 7, 8, 15}) {
+          // The largest number in the second of two rows, and the pair in one place of the panel.
+          std::vector<int8_t> panel(quads * stepBytes, 1);
+          int8_t *own = panel.data() + at / 2 * stepBytes + column * stepNumbers + at % 2 * 2;
+          own[0] = static_cast<int8_t>(pair.first);
+          own[1] = static_cast<int8_t>(pair.second);
+          std::vector<uint8_t> rows(2 * quads * stepNumbers, 0);
+          uint8_t *numbers = rows.data() + quads * stepNumbers + at * 2;
+          numbers[0] = numbers[1] = pair.largest;
+          steps.readRows(rows.data(), quads * stepNumbers, 2);
+          steps.divide(panel.data());
+          EXPECT_EQ(steps.wide().size(), pair.isWide) << pair.first << ' ' << pair.second << " in column " << column;
+          EXPECT_EQ(2 * steps.twofold().size() + steps.narrow().size(), quads - pair.isWide);
+          std::vector<int32_t> sums(2 * panelColumns);
+          multiplyTile(rows.data(), quads * stepNumbers, 2, panel.data(), steps, sums.data());
+          for (int64_t c = 0; c != panelColumns; ++c) {
+            EXPECT_EQ(sums[c], 0);
+            EXPECT_EQ(sums[panelColumns + c], pair.largest * (c == column ? pair.first + pair.second : 2));
+          }
+        }
+  }
+}
+
+// Two quads are multiplied at once where their sums fit together.
+TEST(IntegerPanels, AddTwoQuadsWhereTheyFit) {
+  using namespace integers;
+  if (!hasTiles())
+    return;
+  struct Quads {
+    std::array<int, 4> weights; ///< two of each quad, of one pair
+    uint8_t largest;
+    bool isTwofold;
+  };
+  const Quads all[] = {
+      {{32, 32, 32, 32}, 255, true},        {{32, 32, 32, 33}, 255, false},        {{64, 64, 0, 0}, 255, true},
+      {{64, 64, 0, 1}, 255, false},         {{-32, -32, -32, -32}, 255, true},     {{-32, -32, -32, -33}, 255, false},
+      {{64, -64, 64, -64}, 255, true},      {{64, -64, 65, -64}, 255, false},      {{127, -128, 1, 0}, 255, true},
+      {{127, -128, 0, -1}, 255, false},     {{127, 127, 127, 127}, 64, true},      {{127, 127, 127, 127}, 65, false},
+      {{-128, -128, -128, -128}, 63, true}, {{-128, -128, -128, -128}, 64, false}, {{127, 127, 127, 127}, 0, true}};
+  std::vector<char> memory(PanelSteps::bytes(5));
+  PanelSteps steps(memory.data(), 5);
+  for (const Quads &quads : all)
+    for (int64_t column = 0; column != panelColumns; ++column)
+      for (int64_t place : {0, 2})
+        for (int64_t at : {0, 2}) {
+          std::vector<int8_t> panel(5 * stepBytes, 0);
+          for (int i = 0; i != 4; ++i)
+            panel[(at + i / 2) * stepBytes + column * stepNumbers + place + i % 2] =
+                static_cast<int8_t>(quads.weights[i]);
+          std::vector<uint8_t> row(5 * stepNumbers, quads.largest);
+          steps.readRows(row.data(), 5 * stepNumbers, 1);
+          steps.divide(panel.data());
+          EXPECT_EQ(steps.twofold().size(), 1 + quads.isTwofold) << quads.weights[0] << " in column " << column;
+          EXPECT_EQ(steps.narrow().size() + steps.wide().size(), quads.isTwofold ? 1 : 3);
+          std::vector<int32_t> sums(panelColumns);
+          multiplyTile(row.data(), 5 * stepNumbers, 1, panel.data(), steps, sums.data());
+          int sum = std::accumulate(quads.weights.begin(), quads.weights.end(), 0);
+          for (int64_t c = 0; c != panelColumns; ++c)
+            EXPECT_EQ(sums[c], c == column ? quads.largest * sum : 0);
+        }
+}
+
+// Every pair of weights, with numbers that give the largest sums.
+TEST(IntegerPanels, MultiplyAllPairs) {
+  using namespace integers;
+  if (!hasTiles())
+    return;
+  std::vector<int8_t> panel(stepBytes);
+  std::vector<char> memory(PanelSteps::bytes(1));
+  std::vector<int32_t> sums(3 * panelColumns);
+  PanelSteps steps(memory.data(), 1);
+  for (int largest : {255, 254, 200, 140, 129, 128, 127})
+    for (int first = -128; first != 128; ++first)
+      for (int block = -128; block != 128; block += panelColumns) {
+        auto most = static_cast<uint8_t>(largest);
+        const uint8_t rows[] = {most, most, most, most, most, 0, most, 0, 0, most, 0, most};
+        for (int64_t c = 0; c != panelColumns; ++c) {
+          panel[c * stepNumbers] = panel[c * stepNumbers + 2] = static_cast<int8_t>(first);
+          panel[c * stepNumbers + 1] = panel[c * stepNumbers + 3] = static_cast<int8_t>(block + c);
+        }
+        steps.readRows(rows, stepNumbers, 3);
+        steps.divide(panel.data());
+        multiplyTile(rows, stepNumbers, 3, panel.data(), steps, sums.data());
+        for (int64_t c = 0; c != panelColumns; ++c) {
+          int second = block + static_cast<int>(c);
+          ASSERT_EQ(sums[c], 2 * largest * (first + second));
+          ASSERT_EQ(sums[panelColumns + c], 2 * largest * first);
+          ASSERT_EQ(sums[2 * panelColumns + c], 2 * largest * second);
+        }
+      }
+}
 
 // Sums are exact on any number of threads, whether images lie channels-last or row-major.
 TEST(IntegerPanels, TakeWindowsOfAllKinds) {
