@@ -40,7 +40,7 @@ for variable in ("CLEAVE_FAULT", "CLEAVE_FAULTS_REACHED"):
 
 # What a probe has measured on this machine does not change what tests see.
 config.environment["CLEAVE_CACHE"] = os.path.join(config.cleave_build, "test", "no-cache")
-# Kernels that one test has compiled serve the others.
+# As test/CMakeLists.txt has it for tests that ctest starts.
 config.environment["CLEAVE_KERNEL_CACHE"] = os.path.join(config.cleave_build, "test", "kernels")
 
 # Programs that this build has: `REQUIRES: cleave-run` in tests of those that may be missing.

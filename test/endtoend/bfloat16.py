@@ -169,7 +169,7 @@ def train_in_torch(weights, images, labels, rate, epochs, narrow):
 
 def curve():
     """The loss falls as it does in float32, on one device and on two."""
-    rate, epochs, checks = 0.2, 10, Checks()
+    rate, epochs, checks, start, exact, theirs = 0.2, 10, Checks(), None, None, None
     with tempfile.TemporaryDirectory() as folder:
         model, images, labels = lenet_data(folder)
         plan = os.path.join(folder, "step.plan")
@@ -179,8 +179,11 @@ def curve():
                 checks.failures.append((division.name, made))
                 continue
             first = train(folder, plan, "--epochs", "0")[1]
-            exact, _ = train_in_torch(first, images, labels, rate, epochs, narrow=False)
-            theirs, _ = train_in_torch(first, images, labels, rate, epochs, narrow=True)
+            # PyTorch's curves are the same for all plans, which begin with the same weights.
+            if not start or any((start[name] != value).any() for name, value in first.items()):
+                start = first
+                exact, _ = train_in_torch(first, images, labels, rate, epochs, narrow=False)
+                theirs, _ = train_in_torch(first, images, labels, rate, epochs, narrow=True)
             ours, _ = train(folder, plan, "--epochs", str(epochs))
             off, astray = abs(ours - exact).max(), abs(theirs - exact).max()
             # Roundings of a step move all later ones.
