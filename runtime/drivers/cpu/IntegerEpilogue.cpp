@@ -132,16 +132,22 @@ struct Epilogue::Panel::Reals {
   __m256 left, right;
 };
 
-/// One operation on both halves.
+/// One operation on all rows.
 #define CLEAVE_STEP(KIND, OPERATION)                                                                                   \
   case Kind::KIND:                                                                                                     \
-    reals.left = OPERATION(reals.left, left);                                                                          \
-    reals.right = OPERATION(reals.right, right);                                                                       \
+    _Pragma("GCC unroll 6") for (int row = 0; row < Rows; ++row) {                                                     \
+      reals[row].left = OPERATION(reals[row].left, _mm256_loadu_ps(operands[row]));                                    \
+      reals[row].right = OPERATION(reals[row].right, _mm256_loadu_ps(operands[row] + 8));                              \
+    }                                                                                                                  \
     break
 
-CLEAVE_AVX2 inline void Epilogue::join(Kind kind, const float *operand, Panel::Reals &reals) {
-  constexpr int toNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-  __m256 left = _mm256_loadu_ps(operand), right = _mm256_loadu_ps(operand + 8);
+/// Rounds the first number, as a function of two.
+CLEAVE_AVX2 static inline __m256 roundedFirst(__m256 number, __m256) {
+  return _mm256_round_ps(number, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+template <int Rows>
+CLEAVE_AVX2 inline void Epilogue::join(Kind kind, const float *const *operands, Panel::Reals *reals) {
   switch (kind) {
     CLEAVE_STEP(Add, _mm256_add_ps);
     CLEAVE_STEP(Sub, _mm256_sub_ps);
@@ -149,12 +155,10 @@ CLEAVE_AVX2 inline void Epilogue::join(Kind kind, const float *operand, Panel::R
     CLEAVE_STEP(Div, _mm256_div_ps);
     CLEAVE_STEP(Max, _mm256_max_ps);
     CLEAVE_STEP(Min, _mm256_min_ps);
-  case Kind::Round:
-    reals.left = _mm256_round_ps(reals.left, toNearest);
-    reals.right = _mm256_round_ps(reals.right, toNearest);
-    break;
+    CLEAVE_STEP(Round, roundedFirst);
   }
 }
+#undef CLEAVE_STEP
 
 /// What joins the results from element `offset` on, `apart` from each other; in `gathered` where a panel is not whole.
 inline const float *Epilogue::Panel::operandOf(size_t step, int64_t offset, int64_t apart, float *gathered) const {
@@ -166,6 +170,7 @@ inline const float *Epilogue::Panel::operandOf(size_t step, int64_t offset, int6
     return whole;
   for (int64_t column = 0; column != count; ++column)
     gathered[column] = whole[column * apart];
+  std::fill(gathered + count, gathered + panelColumns, 0.0f);
   return gathered;
 }
 
@@ -173,61 +178,76 @@ CLEAVE_AVX2 static inline __m256i loadIntegers(const int32_t *numbers) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(numbers));
 }
 
-/// Stores the first `count` of 16 results, `step` apart.
-template <typename T> CLEAVE_AVX2 static inline void scatter(const T *results, int64_t count, int64_t step, T *to) {
-  for (int64_t i = 0; i != count; ++i)
-    to[i * step] = results[i];
+/// Calls store(row, to) for each row, with a place for 16 results: the output, or one from which they are scattered.
+template <typename T, typename Store>
+CLEAVE_AVX2 static inline void storeRows(int rows, T *output, const int64_t *offsets, int64_t from, int64_t count,
+                                         int64_t step, const Store &store) {
+  bool isWhole = count == panelColumns && step == 1;
+  for (int row = 0; row != rows; ++row) {
+    T results[panelColumns], *to = output + offsets[row] + from;
+    store(row, isWhole ? to : results);
+    if (!isWhole)
+      for (int64_t i = 0; i != count; ++i)
+        to[i * step] = results[i];
+  }
 }
 
-CLEAVE_AVX2 void Epilogue::Panel::finish(const int32_t *sums, const int64_t *offsets, int64_t rows, int64_t from,
-                                         int64_t step) const {
-  bool isWhole = count == panelColumns && step == 1, isSigned = epilogue.element == ElementType::I8;
-  char *output = static_cast<char *>(arguments[epilogue.output]);
-  float gathered[panelColumns] = {};
-  size_t numSteps = epilogue.steps.size();
-  __m256i addedLeft = loadIntegers(added), addedRight = loadIntegers(added + 8);
-  __m256 biasLeft = _mm256_loadu_ps(biases), biasRight = _mm256_loadu_ps(biases + 8);
-  __m256 scaleLeft = _mm256_loadu_ps(scales), scaleRight = _mm256_loadu_ps(scales + 8);
+template <int Rows>
+CLEAVE_AVX2 inline void Epilogue::Panel::finishRows(const int32_t *sums, const int64_t *offsets, int64_t from,
+                                                    int64_t step) const {
+  void *output = arguments[epilogue.output];
+  auto integers = [&](int row, int half) CLEAVE_AVX2 {
+    return _mm256_add_epi32(loadIntegers(sums + row * panelColumns + half), loadIntegers(added + half));
+  };
+  if (epilogue.element == ElementType::I32) {
+    storeRows(Rows, static_cast<int32_t *>(output), offsets, from, count, step, [&](int row, int32_t *to) CLEAVE_AVX2 {
+      _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), integers(row, 0));
+      _mm256_storeu_si256(reinterpret_cast<__m256i *>(to + 8), integers(row, 8));
+    });
+    return;
+  }
+  auto scaled = [&](int row, int half) CLEAVE_AVX2 {
+    return _mm256_mul_ps(_mm256_add_ps(_mm256_cvtepi32_ps(integers(row, half)), _mm256_loadu_ps(biases + half)),
+                         _mm256_loadu_ps(scales + half));
+  };
+  Reals reals[Rows];
+#pragma GCC unroll 6
+  for (int row = 0; row < Rows; ++row)
+    reals[row] = {scaled(row, 0), scaled(row, 8)};
+  float gathered[Rows][panelColumns];
+  for (size_t i = epilogue.isScaled, numSteps = epilogue.steps.size(); i < numSteps; ++i) {
+    const float *operands[Rows];
+    for (int row = 0; row < Rows; ++row)
+      operands[row] = operandOf(i, offsets[row] + from, step, gathered[row]);
+    join<Rows>(epilogue.steps[i].kind, operands, reals);
+  }
+  if (epilogue.element == ElementType::F32) {
+    storeRows(Rows, static_cast<float *>(output), offsets, from, count, step, [&](int row, float *to) CLEAVE_AVX2 {
+      _mm256_storeu_ps(to, reals[row].left);
+      _mm256_storeu_ps(to + 8, reals[row].right);
+    });
+    return;
+  }
+  bool isSigned = epilogue.element == ElementType::I8;
   __m256 least = _mm256_set1_ps(isSigned ? -128.0f : 0.0f), most = _mm256_set1_ps(isSigned ? 127.0f : 255.0f);
-  for (int64_t row = 0; row != rows; ++row, sums += panelColumns) {
-    int64_t offset = offsets[row] + from;
-    __m256i left = _mm256_add_epi32(loadIntegers(sums), addedLeft);
-    __m256i right = _mm256_add_epi32(loadIntegers(sums + 8), addedRight);
-    if (epilogue.element == ElementType::I32) {
-      int32_t integers[panelColumns];
-      auto *to = reinterpret_cast<int32_t *>(output) + offset, *at = isWhole ? to : integers;
-      _mm256_storeu_si256(reinterpret_cast<__m256i *>(at), left);
-      _mm256_storeu_si256(reinterpret_cast<__m256i *>(at + 8), right);
-      if (!isWhole)
-        scatter(integers, count, step, to);
-      continue;
-    }
-    Reals reals = {_mm256_mul_ps(_mm256_add_ps(_mm256_cvtepi32_ps(left), biasLeft), scaleLeft),
-                   _mm256_mul_ps(_mm256_add_ps(_mm256_cvtepi32_ps(right), biasRight), scaleRight)};
-    for (size_t i = epilogue.isScaled; i < numSteps; ++i)
-      join(epilogue.steps[i].kind, operandOf(i, offset, step, gathered), reals);
-    if (epilogue.element == ElementType::F32) {
-      float numbers[panelColumns];
-      auto *to = reinterpret_cast<float *>(output) + offset, *at = isWhole ? to : numbers;
-      _mm256_storeu_ps(at, reals.left);
-      _mm256_storeu_ps(at + 8, reals.right);
-      if (!isWhole)
-        scatter(numbers, count, step, to);
-      continue;
-    }
-    left = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(reals.left, least), most));
-    right = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(reals.right, least), most));
+  storeRows(Rows, static_cast<uint8_t *>(output), offsets, from, count, step, [&](int row, uint8_t *to) CLEAVE_AVX2 {
+    __m256i left = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(reals[row].left, least), most));
+    __m256i right = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(reals[row].right, least), most));
     // Packing goes along each half of the registers.
     __m256i shorts = _mm256_permute4x64_epi64(_mm256_packs_epi32(left, right), 0xD8);
     __m128i low = _mm256_castsi256_si128(shorts), high = _mm256_extracti128_si256(shorts, 1);
     // Signed bytes have the bits of unsigned ones.
-    uint8_t bytes[panelColumns];
-    auto *to = reinterpret_cast<uint8_t *>(output) + offset, *at = isWhole ? to : bytes;
-    _mm_storeu_si128(reinterpret_cast<__m128i *>(at),
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(to),
                      isSigned ? _mm_packs_epi16(low, high) : _mm_packus_epi16(low, high));
-    if (!isWhole)
-      scatter(bytes, count, step, to);
-  }
+  });
+}
+
+CLEAVE_AVX2 void Epilogue::Panel::finish(const int32_t *sums, const int64_t *offsets, int64_t rows, int64_t from,
+                                         int64_t step) const {
+  if (rows == tileRows)
+    return finishRows<tileRows>(sums, offsets, from, step);
+  for (int64_t row = 0; row != rows; ++row)
+    finishRows<1>(sums + row * panelColumns, offsets + row, from, step);
 }
 
 } // namespace cleave::runtime::integers

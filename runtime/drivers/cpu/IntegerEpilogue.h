@@ -40,6 +40,7 @@ public:
     static constexpr size_t mostSteps = 8;
 
     struct Reals;
+    template <int Rows> void finishRows(const int32_t *sums, const int64_t *offsets, int64_t from, int64_t step) const;
     const float *operandOf(size_t step, int64_t offset, int64_t apart, float *gathered) const;
 
     const Epilogue &epilogue;
@@ -61,7 +62,7 @@ private:
     int argument = -1;
     float constant = 0;
   };
-  static void join(Kind kind, const float *operand, Panel::Reals &reals);
+  template <int Rows> static void join(Kind kind, const float *const *operands, Panel::Reals *reals);
   Operand operandOf(const LibraryKernelDesc &desc, const LibraryPostOp &postOp, size_t channelDim) const;
 
   int bias, output;
