@@ -29,7 +29,7 @@ namespace cleave {
 
 namespace {
 
-/// A kernel's code by itself, so that it is the same beside whatever others.
+/// A kernel compiled in a module of its own: its code does not depend on the plan's other kernels.
 struct CompiledKernel {
   NativeKernelInfo info;
   SmallVector<char, 0> object;
@@ -56,7 +56,7 @@ FailureOr<NativeKernelInfo> writeNativeLoops(ModuleOp module, plan::NativeKernel
   return info;
 }
 
-/// The kernel of `kernel`, or an error: code by the name of what it says.
+/// Compiles a kernel, or takes its object from the cache. Its function is named by its content.
 static CompiledKernel compileKernel(MLIRContext &context, plan::NativeKernelOp kernel, const NativeTarget &target,
                                     bool reference, const ObjectCache &cache) {
   constexpr StringLiteral unnamed = "cleave_kernel";

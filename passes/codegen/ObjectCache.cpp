@@ -5,6 +5,7 @@
 #include "passes/codegen/ObjectCache.h"
 
 #include "passes/cost/HostCache.h"
+#include "runtime/FileWriter.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
@@ -99,23 +100,17 @@ std::optional<SmallVector<char, 0>> ObjectCache::find(StringRef content) const {
   return SmallVector<char, 0>(bytes.begin() + front, bytes.end());
 }
 
+// Others may keep the same at once: the last one's file stays, with the same bytes.
 void ObjectCache::keep(StringRef content, ArrayRef<char> object) const {
   if (folder.empty())
     return;
-  SmallString<128> temporary;
-  int file = -1;
-  if (sys::fs::createUniqueFile(folder + "/new-%%%%%%%%", file, temporary, sys::fs::OF_None,
-                                sys::fs::owner_read | sys::fs::owner_write))
+  auto writer = runtime::FileWriter::create(pathOf(content));
+  if (!writer)
     return;
   StringRef bytes(object.data(), object.size());
-  raw_fd_ostream stream(file, /*shouldClose=*/true);
-  stream << toStringRef(checksumOf(bytes)) << bytes;
-  stream.close();
-  bool isWritten = !stream.has_error();
-  stream.clear_error();
-  // Others may keep the same at once: the last name wins, for the same bytes.
-  if (!isWritten || sys::fs::rename(temporary, pathOf(content)))
-    sys::fs::remove(temporary);
+  writer->write(toStringRef(checksumOf(bytes)));
+  writer->write(bytes);
+  (void)writer->commit();
 }
 
 void ObjectCache::prune() const {
