@@ -66,7 +66,7 @@ CLEAVE_AVX2 inline __m256i fourOf(const uint8_t *numbers) {
   return _mm256_set1_epi32(four);
 }
 
-/// Of bytes: products are added in 16 bits, those of two quads or of one.
+/// Multiplies bytes and adds the products of two quads in 16 bits.
 template <int Rows>
 CLEAVE_AVX2 inline void multiplyTwofold(const uint8_t *rows, int64_t stride, const int8_t *panel,
                                         PanelSteps::Quads quads, Sums<Rows> &sums) {
@@ -88,6 +88,7 @@ CLEAVE_AVX2 inline void multiplyTwofold(const uint8_t *rows, int64_t stride, con
   }
 }
 
+/// Multiplies bytes and adds the products of one quad in 16 bits.
 template <int Rows>
 CLEAVE_AVX2 inline void multiplyNarrow(const uint8_t *rows, int64_t stride, const int8_t *panel,
                                        PanelSteps::Quads quads, Sums<Rows> &sums) {
@@ -117,7 +118,7 @@ CLEAVE_AVX2 inline __m256i multiply(const Halves &numbers, const Halves &weights
   return _mm256_add_epi32(_mm256_madd_epi16(numbers.even, weights.even), _mm256_madd_epi16(numbers.odd, weights.odd));
 }
 
-/// Of 16 bits.
+/// Multiplies numbers of 16 bits.
 template <int Rows>
 CLEAVE_AVX2 inline void multiplyWide(const uint8_t *rows, int64_t stride, const int8_t *panel, PanelSteps::Quads quads,
                                      Sums<Rows> &sums) {

@@ -37,7 +37,7 @@ public:
   static int64_t bytes(int64_t quads) {
     return (quads + quads / 2) * static_cast<int64_t>(sizeof(int32_t)) + quads * static_cast<int64_t>(sizeof(int16_t));
   }
-  /// `memory` holds so many bytes, and is aligned to 4.
+  /// `memory` is of bytes(quads), aligned to 4.
   PanelSteps(void *memory, int64_t quads)
       : singles(static_cast<int32_t *>(memory)), doubles(singles + quads),
         limits(reinterpret_cast<int16_t *>(doubles + quads / 2)), quads(quads) {}
