@@ -114,12 +114,20 @@ void ProgramTasks::overwriteLastReads() {
         return true;
     return false;
   };
+  // What lasts in programs that take turns has a place of its own, which is not that of what it is made of.
+  auto isMadeForAll = [&](unsigned value) {
+    unsigned arena = problem.arenas[problem.values[value].device];
+    return prepare[uses[value].writer] && llvm::count(problem.arenas, arena) > 1 &&
+           llvm::any_of(uses[value].readers, [&](unsigned reader) { return !prepare[reader]; });
+  };
   for (auto [task, source] : llvm::enumerate(sources)) {
     auto *launch = std::get_if<plan::LaunchOp>(&source);
     plan::NativeKernelOp kernel = overwritingKernel(launch ? *launch : plan::LaunchOp());
     if (!kernel || (*launch)->getNumResults() != 1)
       continue;
     unsigned next = getValue((*launch)->getResult(0));
+    if (isMadeForAll(next))
+      continue;
     Value result = kernel.getBody().front().getTerminator()->getOperand(0);
     for (auto [operand, argument] : llvm::zip_equal(launch->getOperands(), kernel.getBody().getArguments())) {
       unsigned value = getValue(operand);
