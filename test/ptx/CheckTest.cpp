@@ -227,8 +227,8 @@ TEST_F(PtxCheck, Launches) {
       parsed(header() + ".visible .entry k(.param .u64 a) .reqntid 32, 1, 1 { ret; }\n"
                         ".visible .entry m() .maxntid 64 { ret; }\n.visible .entry b(.param .b8 x[16]) { ret; }\n");
   EXPECT_EQ(module.entries(), (std::vector<std::string>{"k", "m", "b"}));
-  EXPECT_EQ(module.countParameters("k"), 1u);
-  EXPECT_EQ(module.countParameters("m"), 0u);
+  EXPECT_EQ(module.parameterSizes("b"), (std::vector<size_t>{16}));
+  EXPECT_TRUE(module.parameterSizes("m").empty());
   auto launch = [&](Launch launch) { return run(module, launch, {}).value_or(""); };
   EXPECT_EQ(launch({"k", 1, 32, 0, {0}}), "");
   EXPECT_EQ(launch({"x", 1, 32, 0, {0}}), "entry 'x' is not in the module");

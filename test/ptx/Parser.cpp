@@ -5,6 +5,7 @@
 #include "PtxInterpreter.h"
 
 #include <bit>
+#include <cstring>
 
 namespace cleave::ptx {
 
@@ -245,11 +246,19 @@ std::vector<std::string> Module::entries() const {
   return names;
 }
 
-size_t Module::countParameters(std::string_view entry) const {
+std::vector<size_t> Module::parameterSizes(std::string_view entry) const {
+  std::vector<size_t> sizes;
   for (const Function &function : shared->functions)
     if (function.entry && function.defined && function.name == entry)
-      return function.parameters.size();
-  return 0;
+      for (const Parameter &parameter : function.parameters)
+        sizes.push_back(parameter.bytes);
+  return sizes;
+}
+
+void Launch::setArguments(const std::vector<size_t> &sizes, void *const *values) {
+  arguments.assign(sizes.size(), 0);
+  for (size_t i = 0; i != sizes.size(); ++i)
+    std::memcpy(&arguments[i], values[i], std::min(sizes[i], sizeof(uint64_t)));
 }
 
 } // namespace cleave::ptx

@@ -29,8 +29,8 @@ public:
 
   /// The names of all entries (kernels), in the order of the text.
   std::vector<std::string> entries() const;
-  /// How many parameters an entry has; 0 where there is none of that name.
-  size_t countParameters(std::string_view entry) const;
+  /// The bytes of each parameter of an entry; none where there is none of that name.
+  std::vector<size_t> parameterSizes(std::string_view entry) const;
 
   const Program &program() const { return *shared; }
 
@@ -53,6 +53,9 @@ struct Launch {
   bool checkOrder = true;
   /// How many jumps a thread may take between two waits before it counts as one that never ends.
   uint64_t maxJumps = uint64_t(1) << 30;
+
+  /// Sets the arguments as cudaLaunchKernel takes them: for each parameter, where as many bytes lie.
+  void setArguments(const std::vector<size_t> &sizes, void *const *values);
 };
 
 /// The global memory that a launch may touch, besides the module's own variables.

@@ -74,8 +74,7 @@ static void addLaunching(CudaRuntime &t) {
   t.cudaLaunchKernel = [](const void *kernel, dim3 blocks, dim3 threads, void **arguments, size_t, cudaStream_t) {
     const auto &entry = *static_cast<const LoadedEntry *>(kernel);
     ptx::Launch launch{entry.name, blocks.x, threads.x, 0, {}};
-    for (size_t i = 0; i != entry.module.countParameters(entry.name); ++i)
-      launch.arguments.push_back(*static_cast<const uint64_t *>(arguments[i]));
+    launch.setArguments(entry.module.parameterSizes(entry.name), arguments);
     pending.push_back([launch, &entry] {
       ptx::Memory memory;
       memory.allow(nullptr, size_t(1) << 62);

@@ -85,7 +85,7 @@ static cudaError_t getKernel(cudaKernel_t *handle, cudaLibrary_t library, const 
       Kernel &kernel = code->kernels[name];
       kernel.code = code;
       kernel.entry = name;
-      kernel.parameters = code->module->countParameters(name);
+      kernel.parameterSizes = code->module->parameterSizes(name);
       *handle = reinterpret_cast<cudaKernel_t>(&kernel);
       return cudaSuccess;
     }
@@ -172,8 +172,7 @@ static cudaError_t launchKernel(const void *handle, dim3 blocks, dim3 threads, v
   // The search for races costs more than half of the speed, and memory, that the largest launches do not have.
   constexpr uint64_t mostChecked = 64 * 1024;
   launch.checkOrder = static_cast<uint64_t>(blocks.x) * threads.x <= mostChecked;
-  for (size_t i = 0; i != kernel->parameters; ++i)
-    launch.arguments.push_back(*static_cast<const uint64_t *>(arguments[i]));
+  launch.setArguments(kernel->parameterSizes, arguments);
   // What an argument is nobody tells: one that is in an allocation is its address.
   std::vector<const void *> uses = {kernel->code};
   for (uint64_t argument : launch.arguments)

@@ -88,7 +88,7 @@ struct Code;
 struct Kernel {
   Code *code = nullptr;
   std::string entry;
-  size_t parameters = 0;
+  std::vector<size_t> parameterSizes;
   std::map<int, int> sharedBytes; ///< by GPU, the most that it may be launched with
 };
 struct Code {
