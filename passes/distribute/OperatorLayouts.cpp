@@ -161,16 +161,26 @@ dist::SplitAttr followLayouts(Operation *op, ArrayRef<const Layout *> operands, 
                          : dist::SplitAttr::get(op->getContext(), builder.getDictionaryAttr(entries));
 }
 
-Layout shareReplicas(Layout layout, const dist::MeshShape &mesh) {
+Layout shareReplicas(Layout layout, const dist::MeshShape &mesh, bool mayPad) {
   for (StringAttr axis : mesh.getAxes()) {
-    if (layout.uses(axis) || *mesh.find(axis) == 1)
+    int64_t ways = *mesh.find(axis);
+    if (layout.uses(axis) || ways == 1)
       continue;
+    dist::Part *best = nullptr;
     for (dist::DimParts &parts : layout.dims) {
-      if (parts.size() != 1 || parts.front().localSize(mesh) % *mesh.find(axis) != 0 || parts.front().isPadded(mesh))
+      if (parts.size() != 1 || parts.front().isPadded(mesh))
         continue;
-      parts.front().axes.push_back(axis);
-      break;
+      int64_t size = parts.front().localSize(mesh);
+      if (size % ways == 0) {
+        best = &parts.front();
+        break;
+      }
+      // The longer a dimension, the less of it is padding.
+      if (mayPad && size > ways && (!best || size > best->localSize(mesh)))
+        best = &parts.front();
     }
+    if (best)
+      best->axes.push_back(axis);
   }
   layout.canonicalize(mesh);
   return layout;

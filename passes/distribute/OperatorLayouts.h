@@ -39,8 +39,8 @@ dist::SplitAttr followLayouts(mlir::Operation *op, llvm::ArrayRef<const dist::La
                               llvm::ArrayRef<const dist::Layout *> results, const dist::MeshShape &mesh);
 
 /// The layout with the axes over which a value is replicated cutting a dimension, as far as one divides: the first
-/// whose blocks come out even.
-dist::Layout shareReplicas(dist::Layout layout, const dist::MeshShape &mesh);
+/// whose blocks come out even, or, with `mayPad` and where there is none, the longest.
+dist::Layout shareReplicas(dist::Layout layout, const dist::MeshShape &mesh, bool mayPad = false);
 
 } // namespace cleave
 

@@ -259,11 +259,12 @@ std::optional<Layout> ProgramWriter::arrivalLayout(Value value, const Layout &fr
                                                           static_cast<double>(layout.localBytes(type, shape)));
   };
   // On a mesh of the same shape, first as it lies: each device sends what it has to one other.
-  SmallVector<Layout, 2> shared;
+  SmallVector<Layout, 3> shared;
   bool isAlike = source.getShape().getAxes() == shape.getAxes() && source.getShape().getSizes() == shape.getSizes();
   if (isAlike && shareReplicas(from, shape) == from)
     shared.push_back(from);
   shared.push_back(shareReplicas(user.layout, shape));
+  shared.push_back(shareReplicas(user.layout, shape, /*mayPad=*/true));
   Layout best = user.layout;
   double least = secondsOf(best);
   for (const Layout &layout : shared)
