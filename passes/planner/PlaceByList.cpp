@@ -63,13 +63,9 @@ double memoryOf(const DeviceSpec &device, double limit) {
 
 /// Nodes whose operators run once stand where the first of those that read them does.
 void moveToReaders(const search::SearchGraph &graph, std::vector<unsigned> &devices) {
-  for (const search::Operator &op : llvm::reverse(graph.operators)) {
-    if (!op.once)
-      continue;
-    for (unsigned tensor : op.results)
-      if (!graph.tensors[tensor].uses.empty())
-        devices[op.node] = devices[graph.operators[graph.tensors[tensor].uses.front().first].node];
-  }
+  for (auto [index, op] : llvm::enumerate(graph.operators))
+    if (op.once)
+      devices[op.node] = devices[graph.operators[graph.placedWith(index)].node];
 }
 
 } // namespace

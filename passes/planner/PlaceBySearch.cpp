@@ -36,8 +36,11 @@ std::vector<NodePlace> placeBySearch(const search::SearchGraph &graph, const sea
                                      ArrayRef<MeshSpec> meshes) {
   std::vector<NodePlace> places(graph.nodes.size(), {&meshes.front(), "planner"});
   std::vector<unsigned> stages = stagesOf(graph, plan);
-  for (auto [op, stage] : llvm::zip_equal(graph.operators, stages))
-    places[op.node].mesh = &meshes[stage];
+  // What a node computes in steps decides where it is, not what it prepares for them.
+  for (bool once : {true, false})
+    for (auto [index, op] : llvm::enumerate(graph.operators))
+      if (op.once == once)
+        places[op.node].mesh = &meshes[stages[graph.placedWith(index)]];
   return places;
 }
 

@@ -18,8 +18,10 @@ void IntervalSums::addPiece(const Sums &piece, double entryBytes) {
 /// Of a path of pieces from the beginning of an interval: by state of the tensor at its end, the least cost.
 struct Intervals::Products {
   llvm::MutableArrayRef<double> values; ///< In `productMemory`.
-  unsigned best = none;
-  /// What it amounts to, by state at the end, where somebody asked: paths that go on from here ask for few.
+  unsigned best = none; ///< The state at the end with which a stage takes least that ends there, `least` seconds.
+  double least = solver::forbidden;
+  /// What it amounts to, by state at the end, where somebody asked: paths that go on from here ask for few. For `none`,
+  /// that of such a stage.
   std::map<unsigned, IntervalSums> sums;
 };
 
@@ -157,8 +159,10 @@ Intervals::Products &Intervals::productsOf(unsigned node, unsigned objective) {
     solver::lowerToSum(made.values.data(), before[entry], &row, 1, table.exits);
   }
   for (unsigned exit = 0; exit != table.exits; ++exit)
-    if (made.values[exit] < (made.best == none ? solver::forbidden : made.values[made.best]))
+    if (double seconds = made.values[exit] + table.exitSeconds[exit]; seconds < made.least) {
+      made.least = seconds;
       made.best = exit;
+    }
   nodes[node].products[objective] = &made;
   return made;
 }
@@ -194,7 +198,7 @@ const IntervalSums &Intervals::sumsAt(unsigned node, unsigned exit, unsigned obj
   Table &table = tableOf(nodes[node].piece, setting);
   unsigned entry = entryOf(node, exit, objective);
   if (nodes[node].parent == 0)
-    to.backward = to.backwardExchange = table.entrySeconds[entry];
+    static_cast<Sums &>(to) = table.entryAt(entry);
   else
     to = sumsAt(nodes[node].parent, entry, objective);
   Table::Solved &solved = table.solve(weights);
@@ -208,13 +212,19 @@ const IntervalSums &Intervals::sumsAt(unsigned node, unsigned exit, unsigned obj
 
 const IntervalSums *Intervals::best(unsigned first, unsigned last, unsigned setting, const Weights &weights) {
   unsigned node = nodeOf(first, last), objective = objectiveOf(setting, weights);
-  unsigned best = productsOf(node, objective).best;
-  return best == none ? nullptr : &sumsAt(node, best, objective);
+  Products &products = productsOf(node, objective);
+  if (products.best == none)
+    return nullptr;
+  auto [known, isNew] = products.sums.try_emplace(none);
+  if (isNew) {
+    known->second = sumsAt(node, products.best, objective);
+    known->second.add(tableOf(nodes[node].piece, setting).exitAt(products.best));
+  }
+  return &known->second;
 }
 
 double Intervals::least(unsigned first, unsigned last, unsigned setting, const Weights &weights) {
-  const Products &products = productsOf(nodeOf(first, last), objectiveOf(setting, weights));
-  return products.best == none ? solver::forbidden : products.values[products.best];
+  return productsOf(nodeOf(first, last), objectiveOf(setting, weights)).least;
 }
 
 unsigned Intervals::addBundle(unsigned setting, const Bundle &bundle) {
@@ -253,7 +263,7 @@ const std::vector<double> &Intervals::lanesAt(unsigned node, BundleCosts &costs)
   }
   double *least = made.data() + table.exits * lanes;
   for (size_t index = 0; index != table.exits * lanes; ++index)
-    least[index % lanes] = std::min(least[index % lanes], made[index]);
+    least[index % lanes] = std::min(least[index % lanes], made[index] + table.exitSeconds[index / lanes]);
   return costs.byNode[node] = std::move(made);
 }
 

@@ -28,7 +28,9 @@ public:
   const std::vector<stages::StageOption> &options(unsigned first, unsigned last, unsigned kind,
                                                   unsigned devices) override;
   uint64_t classOf(unsigned first, unsigned last) override { return searcher.classOf(first, last); }
-  double transferSeconds(unsigned at, unsigned devices) override { return costs.transferSeconds(at, devices); }
+  double transferSeconds(unsigned at, unsigned kind, unsigned devices, stages::Way way) override {
+    return costs.transferSeconds(at, kind, devices, way);
+  }
   bool isTooLong(unsigned first, unsigned last, unsigned kind, unsigned devices) override;
 
 private:

@@ -257,11 +257,12 @@ void OperatorWork::addParameters(unsigned index, const OperatorStates &state, Su
     if (!own && !prepared)
       continue;
     double local = grid.localBytes(operand.bytes, at.state), replicas = 1;
-    llvm::SmallVector<unsigned, 3> joined;
+    llvm::SmallVector<unsigned, 3> repeated, joined;
     for (unsigned axis = 0; axis != numAxes; ++axis) {
       if (AxisState::isCut(at.state[axis]) || grid.size(axis) == 1)
         continue;
       replicas *= static_cast<double>(grid.size(axis));
+      repeated.push_back(axis);
       if (at.gradient[axis] == AxisState::partial)
         joined.push_back(axis);
     }
@@ -293,7 +294,10 @@ void OperatorWork::addParameters(unsigned index, const OperatorStates &state, Su
     sums.gradientsShared += local * precision.gradient / replicas;
     sums.optimizerShared += optimizer / replicas;
     sums.reduction += joinSeconds(local * precision.gradient, joined);
-    sums.gathering += grid.allGather(held, joined);
+    double gathering = grid.allGather(held, repeated);
+    sums.gathering += gathering;
+    if (repeated.size() != joined.size())
+      sums.regathering += std::max(0.0, gathering - grid.allGather(held, joined));
     sums.update += update;
   }
 }

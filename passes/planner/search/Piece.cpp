@@ -21,6 +21,7 @@ void Sums::add(const Sums &other) {
   update += other.update;
   reduction += other.reduction;
   gathering += other.gathering;
+  regathering += other.regathering;
   parameters += other.parameters;
   gradients += other.gradients;
   optimizer += other.optimizer;

@@ -80,6 +80,7 @@ struct PieceOptions {
 
 /// What choices amount to. Seconds are a microbatch's but for `reduction`; bytes are a device's.
 struct Sums {
+  double seconds() const { return forward + backward; }
   double forward = 0, backward = 0;
   double forwardExchange = 0, backwardExchange = 0; ///< Of these, communication.
   double backwardWeights = 0;                       ///< Of `backward`, gradients of parameters.
@@ -89,6 +90,9 @@ struct Sums {
   double reduction = 0;                             ///< Seconds a step: joining gradients of parameters.
   double update = 0;                                ///< Seconds a step: the optimizer.
   double gathering = 0; ///< Seconds a microbatch if parameters are sharded (ZeRO 3), one way.
+  /// Seconds a step if only the optimizer's state is: replicas whose gradients are equal without being joined, so that
+  /// joining them counts nothing, send each other what they have updated.
+  double regathering = 0;
   double parameters = 0, gradients = 0, optimizer = 0;
   /// The same where devices that hold replicas share them (ZeRO).
   double parametersShared = 0, gradientsShared = 0, optimizerShared = 0;
@@ -132,8 +136,13 @@ public:
   /// The variables of the tensors at the two ends; none where the piece does not begin or end at a single tensor. Their
   /// domains depend on the tensor's type alone.
   unsigned entryVariable = none, exitVariable = none;
-  /// By choice of the entry's variable: seconds to join its partial gradient, and the bytes that a device holds of it.
-  std::vector<double> entrySeconds, entryBytes;
+  /// By choice of the entry's variable: the bytes that a device holds of it.
+  std::vector<double> entryBytes;
+  /// What a stage does besides where the piece is its first one, and where it is its last one, by choice of the entry's
+  /// or the exit's variable: what other stages send comes as a part for each device, and is gathered where devices hold
+  /// more; partial gradients are joined.
+  const Sums &entryOf(unsigned choice) const { return entries[choice]; }
+  const Sums &exitOf(unsigned choice) const { return exits[choice]; }
 
   Sums sumsOf(const std::vector<unsigned> &choices) const;
   /// Of one variable's choice; of choices of the two variables of an edge.
@@ -179,6 +188,7 @@ private:
   unsigned first = 0, last = 0;
   PieceOptions options;
   std::vector<Variable> variables;
+  std::vector<Sums> entries, exits; ///< `entryOf`, `exitOf`.
   /// By table of the problem: what is exchanged forward.
   std::vector<std::vector<double>> forwardTables;
   /// By edge: the operator for which, relative to the piece.

@@ -15,8 +15,10 @@ PieceTable::PieceTable(std::unique_ptr<Piece> piece, solver::SharedLayouts &layo
     kept.push_back(this->piece->exitVariable);
   entries = this->piece->entryVariable == none ? 1 : problem.domainOf(this->piece->entryVariable).size();
   exits = this->piece->exitVariable == none ? 1 : problem.domainOf(this->piece->exitVariable).size();
-  entrySeconds = this->piece->entrySeconds;
-  entrySeconds.resize(entries, 0.0);
+  for (unsigned entry = 0; entry != entries; ++entry)
+    entrySeconds.push_back(entryAt(entry).seconds());
+  for (unsigned exit = 0; exit != exits; ++exit)
+    exitSeconds.push_back(exitAt(exit).seconds());
 }
 
 bool PieceTable::hasPlan() {

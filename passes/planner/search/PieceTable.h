@@ -55,11 +55,15 @@ public:
     return solved.bestWays[static_cast<size_t>(entry) * exits + exit];
   }
   /// Bytes of the tensor with which the piece begins.
+  /// What a stage does beside its operators at such a state of the end where it begins or ends.
+  Sums entryAt(unsigned entry) const { return piece->entryVariable == none ? Sums() : piece->entryOf(entry); }
+  Sums exitAt(unsigned exit) const { return piece->exitVariable == none ? Sums() : piece->exitOf(exit); }
   double entryBytesAt(unsigned entry) const { return piece->entryBytes.empty() ? 0 : piece->entryBytes[entry]; }
 
   std::unique_ptr<Piece> piece;
-  unsigned entries = 1, exits = 1;  ///< States of the tensors at its ends; one where there is none.
-  std::vector<double> entrySeconds; ///< By state at the entry, also where the piece has none.
+  unsigned entries = 1, exits = 1; ///< States of the tensors at its ends; one where there is none.
+  /// By state at the ends, also where the piece has none: what a stage takes that begins or ends there.
+  std::vector<double> entrySeconds, exitSeconds;
 
 private:
   /// Whether tables for all weights have one plan.

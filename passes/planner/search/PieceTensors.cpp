@@ -84,22 +84,38 @@ void Piece::Builder::addTensorVariable(unsigned tensor, bool isBoundary) {
   tensorStates[tensor] = std::move(all);
 }
 
+double Piece::Builder::gatherSeconds(double bytes, const State &state) const {
+  llvm::SmallVector<unsigned, mostAxes> repeated;
+  for (unsigned axis = 0; axis != numAxes; ++axis)
+    if (!AxisState::isCut(state[axis]) && grid.size(axis) > 1)
+      repeated.push_back(axis);
+  return repeated.empty() ? 0 : grid.allGather(grid.localBytes(bytes, state), repeated);
+}
+
 void Piece::Builder::addTensorVariables() {
   if (entry != none) {
     addTensorVariable(entry, true);
     piece.entryVariable = tensorVariable[entry];
+    double bytes = work.bytesOf(graph.tensors[entry]);
     for (const TensorState &state : tensorStates[entry]) {
       State joined = state.gradient;
       for (uint64_t &axis : joined)
         axis = axis == AxisState::partial ? AxisState::whole : axis;
-      piece.entrySeconds.push_back(
-          options.training ? grid.convert(work.bytesOf(graph.tensors[entry]), state.gradient, joined) : 0);
-      piece.entryBytes.push_back(grid.localBytes(work.bytesOf(graph.tensors[entry]), state.state));
+      Sums &sums = piece.entries.emplace_back();
+      sums.forward = sums.forwardExchange = sums.unrepeated = gatherSeconds(bytes, state.state);
+      if (options.training)
+        sums.backward = sums.backwardExchange = grid.convert(bytes, state.gradient, joined);
+      piece.entryBytes.push_back(grid.localBytes(bytes, state.state));
     }
   }
   if (exit != none) {
     addTensorVariable(exit, true);
     piece.exitVariable = tensorVariable[exit];
+    for (const TensorState &state : tensorStates[exit]) {
+      Sums &sums = piece.exits.emplace_back();
+      if (options.training && graph.tensors[exit].learns)
+        sums.backward = sums.backwardExchange = gatherSeconds(work.bytesOf(graph.tensors[exit]), state.gradient);
+    }
   }
   for (unsigned index = piece.first; index != piece.last; ++index)
     for (unsigned tensor : graph.operators[index].results)

@@ -19,23 +19,22 @@ std::vector<IntervalSums> sumsByPiece(const std::vector<const Piece *> &pieces, 
 }
 
 /// Of pieces by themselves.
-static IntervalSums totalOf(llvm::ArrayRef<IntervalSums> byPiece, const Piece &front,
-                            llvm::ArrayRef<unsigned> choices) {
+static IntervalSums totalOf(llvm::ArrayRef<IntervalSums> byPiece, const std::vector<const Piece *> &pieces,
+                            const PieceChoices &choices) {
   IntervalSums total;
   for (const IntervalSums &sums : byPiece) {
     total.add(sums);
     total.addPiece(sums, sums.checkpoints);
   }
-  if (unsigned entry = front.entryVariable; entry != none) {
-    double joining = front.entrySeconds[choices[entry]];
-    total.backward += joining;
-    total.backwardExchange += joining;
-  }
+  if (const Piece &front = *pieces.front(); front.entryVariable != none)
+    total.add(front.entryOf(choices.front()[front.entryVariable]));
+  if (const Piece &back = *pieces.back(); back.exitVariable != none)
+    total.add(back.exitOf(choices.back()[back.exitVariable]));
   return total;
 }
 
 IntervalSums sumsOf(const std::vector<const Piece *> &pieces, const PieceChoices &choices) {
-  return totalOf(sumsByPiece(pieces, choices), *pieces.front(), choices.front());
+  return totalOf(sumsByPiece(pieces, choices), pieces, choices);
 }
 
 namespace {
@@ -46,12 +45,12 @@ public:
   explicit JoinedPieces(const RefineRequest &request) : request(request) {
     for (const Piece *piece : request.pieces)
       add(*piece);
-    const Piece &front = *request.pieces.front();
-    if (front.entryVariable == none)
-      return;
-    std::vector<solver::Choice> &domain = ownDomain(variables.front()[front.entryVariable]);
-    for (auto [choice, seconds] : llvm::zip_equal(domain, front.entrySeconds))
-      choice.seconds += seconds;
+    if (const Piece &front = *request.pieces.front(); front.entryVariable != none)
+      for (auto [number, choice] : llvm::enumerate(ownDomain(variables.front()[front.entryVariable])))
+        choice.seconds += front.entryOf(number).seconds();
+    if (const Piece &back = *request.pieces.back(); back.exitVariable != none)
+      for (auto [number, choice] : llvm::enumerate(ownDomain(variables.back()[back.exitVariable])))
+        choice.seconds += back.exitOf(number).seconds();
   }
 
   solver::ChoiceProblem problem;
@@ -255,7 +254,7 @@ private:
   };
   Amount amountOf(const PieceChoices &choices) const {
     std::vector<IntervalSums> byPiece = sumsByPiece(request.pieces, choices);
-    IntervalSums sums = totalOf(byPiece, *request.pieces.front(), choices.front());
+    IntervalSums sums = totalOf(byPiece, request.pieces, choices);
     return {sums, recomputationOf(sums, byPiece, request.recompute)};
   }
 

@@ -118,6 +118,7 @@ stages::StageProblem Searcher::problemOf(int64_t microbatches, ScheduleChoice ch
     run.reserved = runs[kind].pin != none;
     run.kind = kind;
     run.memory = memoryOf(kind);
+    run.hostSize = evenHostSize(machine, runs[kind]);
     std::vector<unsigned> sizes = stageSizes(runs[kind]);
     if (request.training)
       for (unsigned size : evenSizes(runs[kind], intervals.numLayers()))
@@ -219,6 +220,7 @@ FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches
   found.order = orderOf(plan, schedule);
   found.seconds = plan.seconds;
   found.modelFlops = graph.flops() * batchScale() * (request.training ? 3 : 1);
+  stages::StageProblem problem = problemOf(microbatches, schedule);
   auto positionOf = [&](unsigned layer) { return operatorsBefore(layer) - operatorsBefore(plan.stages.front().first); };
   for (unsigned index = 0; index != plan.stages.size(); ++index) {
     const stages::Stage &from = plan.stages[index];
@@ -241,12 +243,16 @@ FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches
     const IntervalSums &sums = *intervals.best(choice.first, choice.last, choice.setting, choice.weights);
     setSplits(found, stage, from, choice, sums, recomputationOf(sums, choice),
               intervals.choicesOf(choice.first, choice.last, choice.setting, choice.weights));
+    auto sendSecondsTo = [&](unsigned at, size_t to) {
+      const stages::Stage &stage = plan.stages[to];
+      return Costs(*this, microbatches).transferSeconds(at, stage.run, stage.devices, problem.wayTo(plan.stages, to));
+    };
     if (index + 1 != plan.stages.size())
-      stage.send = Costs(*this, microbatches).transferSeconds(from.last, plan.stages[index + 1].devices);
+      stage.send = sendSecondsTo(from.last, index + 1);
     else if (schedule.schedule->chunkOrder == pipeline::ChunkOrder::Turns && index != 0)
       stage.send = found.stages[index - 1].send;
     else if (schedule.schedule.numEntries(/*isFirstStage=*/true, schedule.chunks) > 0)
-      stage.send = Costs(*this, microbatches).transferSeconds(plan.stages.front().last, plan.stages.front().devices);
+      stage.send = sendSecondsTo(plan.stages.front().last, 0);
   }
   return found;
 }

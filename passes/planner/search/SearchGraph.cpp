@@ -34,6 +34,7 @@ public:
     findGradients();
     chooseLeaders();
     findScores();
+    findShared();
     findBoundaries(result, mostBoundaries, wholeLayers);
     return std::move(result);
   }
@@ -153,6 +154,30 @@ private:
     if (!pins.empty() && !made.once)
       made.pin = pins[node];
     result.operators.push_back(std::move(made));
+  }
+
+  /// Finds the parameters that several operators of steps read.
+  void findShared() {
+    // By operator that runs once, and by parameter: what steps read of it.
+    std::vector<llvm::SmallVector<unsigned>> sources(result.operators.size()), readers(result.parameters.size());
+    for (auto [index, op] : llvm::enumerate(result.operators)) {
+      llvm::SmallVector<unsigned> &own = sources[index];
+      for (const Operand &operand : op.operands)
+        if (operand.parameter != none)
+          own.push_back(operand.parameter);
+        else if (unsigned producer = result.tensors[operand.tensor].producer;
+                 producer != none && result.operators[producer].once)
+          own.append(sources[producer]);
+      llvm::sort(own);
+      own.erase(llvm::unique(own), own.end());
+      if (!op.once)
+        for (unsigned parameter : own)
+          readers[parameter].push_back(index);
+    }
+    for (auto [parameter, own] : llvm::zip_equal(result.parameters, readers)) {
+      if (parameter.trained && own.size() > 1)
+        result.shared.push_back({parameter.bytes, own});
+    }
   }
 
   /// The batch of every operator is what strategy data would cut.
@@ -352,6 +377,19 @@ private:
 };
 
 } // namespace
+
+unsigned SearchGraph::placedWith(unsigned index) const {
+  while (operators[index].once) {
+    unsigned reader = none;
+    for (unsigned tensor : operators[index].results)
+      if (!tensors[tensor].uses.empty())
+        reader = std::min(reader, tensors[tensor].uses.front().first);
+    if (reader == none)
+      break;
+    index = reader;
+  }
+  return index;
+}
 
 double SearchGraph::flops() const {
   double total = 0;

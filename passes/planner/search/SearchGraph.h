@@ -54,6 +54,13 @@ struct Parameter {
   unsigned firstUse = none; ///< The operator that answers for its memory and gradient.
 };
 
+/// A trained parameter that several operators read in steps, by itself or as something prepared before the first step.
+/// Where these are in several stages, it is sent there in each step, and gradients of it are sent back.
+struct SharedParameter {
+  double bytes = 0;
+  llvm::SmallVector<unsigned> readers; ///< Operators, ascending, each once.
+};
+
 /// An operator's part of a kernel (Kernels.h): what is read and written of tensors in memory.
 struct KernelUse {
   bool isFree = false;     ///< It costs nothing by itself.
@@ -146,6 +153,7 @@ struct SearchGraph {
   std::vector<Operator> operators;
   std::vector<Tensor> tensors;
   std::vector<Parameter> parameters;
+  std::vector<SharedParameter> shared;
   std::vector<AttentionRow> attentions;
   /// Where the graph can be cut into stages, ascending; the first is before all operators, the last behind them.
   std::vector<Boundary> boundaries;
@@ -154,6 +162,8 @@ struct SearchGraph {
   /// Names of float inputs whose first dimension is 1, so that nothing tells the batch.
   std::vector<std::string> singleSample;
 
+  /// The operator that stands where this one has to: of what runs once the first that reads it in steps, else itself.
+  unsigned placedWith(unsigned index) const;
   /// Floating-point operations of a step, forward, on the model's batch.
   double flops() const;
   /// A lower bound of those of a step on `batches` times the model's batch, in training backward as well: each product

@@ -241,8 +241,11 @@ bool Searcher::mayBeOn(unsigned kind, unsigned first, unsigned last, bool asPart
 /// Equal layers are not equal where only some are pinned.
 uint64_t Searcher::classOf(unsigned first, unsigned last) {
   unsigned structure = intervals.classOf(first, last);
-  return request.pinned.empty() ? structure
-                                : classes.try_emplace({structure, pinsOf(first, last)}, classes.size()).first->second;
+  double shared = sharedBytes(first, last);
+  if (request.pinned.empty() && shared == 0)
+    return structure;
+  constexpr uint64_t others = uint64_t(1) << 31; // Numbers that no structure has.
+  return others + classes.try_emplace({structure, pinsOf(first, last), shared}, classes.size()).first->second;
 }
 
 double Searcher::leastMemory(const Run &run) const {

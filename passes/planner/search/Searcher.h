@@ -35,6 +35,8 @@ struct Run {
 /// `asOneKind`: all devices are one run, whatever their kinds.
 std::vector<Run> findRuns(const Machine &machine, llvm::ArrayRef<unsigned> devices,
                           llvm::ArrayRef<MeshSpec> pinned = {}, bool sharesDevices = false, bool asOneKind = false);
+/// The devices of each host of a run; 1 where its hosts have unlike numbers.
+unsigned evenHostSize(const Machine &machine, const Run &run);
 std::vector<unsigned> allDevices(const Machine &machine);
 /// The devices of meshes.
 std::vector<unsigned> devicesOf(llvm::ArrayRef<MeshSpec> meshes);
@@ -106,7 +108,7 @@ public:
   const std::vector<stages::StageOption> &options(unsigned first, unsigned last, unsigned kind,
                                                   unsigned devices) override;
   uint64_t classOf(unsigned first, unsigned last) override;
-  double transferSeconds(unsigned at, unsigned devices) override;
+  double transferSeconds(unsigned at, unsigned kind, unsigned devices, stages::Way way) override;
   /// True up to what layers at the ends of an interval cost for their free boundaries: taken for long models alone.
   bool growsWithLayers() const override;
 
@@ -212,12 +214,19 @@ private:
   /// Whether layers [first, last) may be a stage on a run, or part of one.
   bool mayBeOn(unsigned kind, unsigned first, unsigned last, bool asPart) const;
   uint64_t classOf(unsigned first, unsigned last);
-  const LinkSpec &linkOf(unsigned lanes);
+  LinkSpec linkBetweenHosts(const Run &run, unsigned lanes) const;
+  LinkSpec linkBetweenRuns(unsigned kind, unsigned lanes) const;
+  /// To so many devices of a run from as many others: the slowest way of its kind.
+  const LinkSpec &linkOf(unsigned kind, unsigned lanes, stages::Way way);
   /// Of a boundary's tensors for microbatches of this size, each of a stage's devices sending a part.
-  double sendSecondsAt(unsigned at, unsigned devices, double batchScale);
+  double sendSecondsAt(unsigned at, unsigned kind, unsigned devices, stages::Way way, double batchScale);
+  /// Bytes of parameters that operators of these layers read in training, and others, too: with those of their
+  /// gradients.
+  double sharedBytes(unsigned first, unsigned last) const;
+  /// Seconds a step to send these to and from other stages.
+  double sharedSeconds(unsigned first, unsigned last, unsigned kind, unsigned devices);
   /// How long a stage waits in each microbatch for what it sends over one of its ends.
   double waitsAt(unsigned at, const Choice &choice);
-  LinkSpec linkOverZones(unsigned lanes) const;
   llvm::ArrayRef<unsigned> membersOf(const Run &run, unsigned count) const;
   Precision precision() const;
   double trainedBytes() const;
@@ -373,7 +382,7 @@ private:
   std::vector<Run> runs;
   /// By mesh of pinned operators: the layers [first, last) from the first such operator to the last one.
   std::vector<std::pair<unsigned, unsigned>> pinnedLayers;
-  std::map<std::pair<unsigned, PinsOfLayers>, uint64_t> classes;
+  std::map<std::tuple<unsigned, PinsOfLayers, double>, uint64_t> classes;
   /// Of which chunks can be made.
   RepeatedLayers repeated;
   /// By kind, while nothing else computes; and as settings have them.
@@ -385,8 +394,8 @@ private:
   std::map<std::pair<unsigned, unsigned>, Slowdowns> slowdowns;
   std::map<std::pair<unsigned, unsigned>, std::vector<Shape>> shapes;
   std::map<std::tuple<unsigned, unsigned, unsigned>, std::unique_ptr<Grid>> grids;
-  /// By the number of pairs of devices that send at once.
-  std::map<unsigned, LinkSpec> links;
+  /// By run, the number of pairs of devices that send at once, and which these are.
+  std::map<std::tuple<unsigned, unsigned, stages::Way>, LinkSpec> links;
   std::map<std::tuple<unsigned, unsigned, unsigned, int64_t>, unsigned> settingNumbers;
   /// By setting: the size of its microbatches in terms of the model's batch.
   std::vector<double> batchScales, offloads;

@@ -11,8 +11,9 @@ namespace cleave::search {
 /// p2p_communication.py, waits and synchronizes after each exchange).
 double Searcher::waitsAt(unsigned at, const Choice &choice) {
   bool isEnd = at % intervals.numLayers() == 0;
-  return isEnd || machine.executor.overlapsGradients ? 0
-                                                     : sendSecondsAt(at, choice.devices, batchScales[choice.setting]);
+  return isEnd || machine.executor.overlapsGradients
+             ? 0
+             : sendSecondsAt(at, choice.kind, choice.devices, stages::Way::BetweenHosts, batchScales[choice.setting]);
 }
 
 std::vector<Recompute> Searcher::recomputeOf(const Choice &choice) const {
@@ -71,7 +72,9 @@ stages::StageOption Searcher::optionOf(const IntervalSums &sums, const Recomputa
   double joining = executor.overlapsGradients ? std::max(0.0, sums.reduction - option.backward) +
                                                     hidden * std::min(sums.reduction, option.backward)
                                               : sums.reduction;
-  option.perStep = request.training ? joining + update : 0;
+  if (request.training)
+    option.perStep = joining + update + sharedSeconds(choice.first, choice.last, choice.kind, choice.devices) +
+                     (zero == 1 || zero == 2 ? sums.regathering : 0);
   option.fixedBytes = sums.stateBytes(zero) + (sums.transient + again.transient) + executor.memory;
   option.microbatchBytes = request.training ? std::min(sums.saved, again.bytes) : 0;
   // What was computed again is not kept for gradients of weights that wait: those run with the others.
@@ -248,52 +251,91 @@ const std::vector<stages::StageOption> &Costs::options(unsigned first, unsigned 
   return entry->second;
 }
 
-double Costs::transferSeconds(unsigned at, unsigned devices) {
-  return searcher.sendSecondsAt(at, devices, searcher.batchScale(microbatches));
+double Costs::transferSeconds(unsigned at, unsigned kind, unsigned devices, stages::Way way) {
+  return searcher.sendSecondsAt(at, kind, devices, way, searcher.batchScale(microbatches));
 }
 
 /// The receiving devices get a part each, all at once.
-double Searcher::sendSecondsAt(unsigned at, unsigned devices, double batchScale) {
+double Searcher::sendSecondsAt(unsigned at, unsigned kind, unsigned devices, stages::Way way, double batchScale) {
   const Boundary &boundary = graph.boundaries[at <= intervals.numLayers() ? at : at - intervals.numLayers()];
   double bytes = (boundary.batchedBytes * batchScale + boundary.otherBytes) * precision().activation;
   unsigned lanes = std::min<unsigned>(devices, machine.devices.size() / 2);
-  return lanes == 0 ? 0 : sendSeconds(bytes / lanes, linkOf(lanes));
+  return lanes == 0 ? 0 : sendSeconds(bytes / lanes, linkOf(kind, lanes, way));
 }
 
-/// Between as many devices and the same number of their neighbours, of another host where there are several.
-const LinkSpec &Searcher::linkOf(unsigned lanes) {
-  auto [entry, isNew] = links.try_emplace(lanes);
-  if (!isNew)
-    return entry->second;
-  if (!machine.links.empty())
-    return entry->second = linkOverZones(lanes);
-  unsigned count = machine.devices.size(), apart = lanes;
-  if (Run all = findRuns(machine, allDevices(machine)).front(); all.count() > all.hostSize)
-    apart = std::min(std::max(lanes, all.hostSize), count - lanes);
-  std::vector<unsigned> members(2 * static_cast<size_t>(lanes));
-  std::iota(members.begin(), members.begin() + lanes, 0u);
-  std::iota(members.begin() + lanes, members.end(), apart);
-  return entry->second = lanes == 1 ? topology.between(members.front(), members.back())
-                                    : topology.along(members, {2, static_cast<int64_t>(lanes)}, {0});
-}
-
-/// The slowest between any two stages: within a zone between neighbours, and between zones.
-LinkSpec Searcher::linkOverZones(unsigned lanes) const {
-  LinkSpec slowest{std::numeric_limits<double>::infinity(), 0};
-  std::vector<Run> zones = findRuns(machine, busy);
-  for (auto [index, zone] : llvm::enumerate(zones)) {
-    llvm::ArrayRef<unsigned> devices = zone.devices;
-    if (unsigned some = std::min(lanes, zone.count() / 2); some != 0) {
-      unsigned apart =
-          zone.count() > zone.hostSize ? std::min(std::max(some, zone.hostSize), zone.count() - some) : some;
-      slowest = slowerOf(slowest, topology.across(devices.take_front(some), devices.slice(apart, some)));
-    }
-    for (auto [other, to] : llvm::enumerate(zones))
-      if (index != other)
-        slowest =
-            slowerOf(slowest, topology.across(devices.take_front(lanes), llvm::ArrayRef(to.devices).take_front(lanes)));
+double Searcher::sharedBytes(unsigned first, unsigned last) const {
+  if (!request.training || graph.shared.empty() || last - first == intervals.numLayers())
+    return 0;
+  auto count = static_cast<unsigned>(graph.operators.size());
+  unsigned begin = operatorsBefore(first), end = operatorsBefore(last);
+  double bytes = 0;
+  for (const SharedParameter &shared : graph.shared) {
+    auto here = static_cast<size_t>(llvm::count_if(
+        shared.readers, [&](unsigned reader) { return (reader >= begin && reader < end) || reader + count < end; }));
+    if (here != 0 && here != shared.readers.size())
+      bytes += shared.bytes;
   }
+  return bytes * (precision().parameter + precision().gradient);
+}
+
+double Searcher::sharedSeconds(unsigned first, unsigned last, unsigned kind, unsigned devices) {
+  double bytes = sharedBytes(first, last);
+  unsigned lanes = std::min<unsigned>(devices, machine.devices.size() / 2);
+  return bytes == 0 || lanes == 0 ? 0 : sendSeconds(bytes / lanes, linkOf(kind, lanes, stages::Way::BetweenRuns));
+}
+
+unsigned evenHostSize(const Machine &machine, const Run &run) {
+  auto hostAt = [&](unsigned at) { return machine.devices[run.devices[at]].host; };
+  for (unsigned at = 1; at != run.count(); ++at)
+    if ((hostAt(at) == hostAt(at - 1)) == (at % run.hostSize == 0))
+      return 1;
+  return run.count() % run.hostSize == 0 ? run.hostSize : 1;
+}
+
+/// The slowest between neighbouring stages on a run that have so many devices each, wherever on it they are.
+static LinkSpec slowestOn(const Topology &topology, llvm::ArrayRef<unsigned> devices, unsigned lanes) {
+  LinkSpec slowest{std::numeric_limits<double>::infinity(), 0};
+  for (unsigned from = 0; from + 2 * lanes <= devices.size(); from += lanes)
+    slowest = slowerOf(slowest, topology.across(devices.slice(from, lanes), devices.slice(from + lanes, lanes)));
   return slowest;
+}
+
+LinkSpec Searcher::linkBetweenHosts(const Run &run, unsigned lanes) const {
+  llvm::ArrayRef<unsigned> devices = run.devices;
+  unsigned hostSize = evenHostSize(machine, run);
+  if (hostSize == 1 && run.count() > 1)
+    return slowestOn(topology, devices, lanes);
+  unsigned apart = run.count() > hostSize ? std::min(std::max(lanes, hostSize), run.count() - lanes) : lanes;
+  return topology.across(devices.take_front(lanes), devices.slice(apart, lanes));
+}
+
+LinkSpec Searcher::linkBetweenRuns(unsigned kind, unsigned lanes) const {
+  LinkSpec slowest{std::numeric_limits<double>::infinity(), 0};
+  for (auto [other, run] : llvm::enumerate(runs))
+    if (kind != other)
+      slowest = slowerOf(slowest, topology.across(llvm::ArrayRef(runs[kind].devices).take_front(lanes),
+                                                  llvm::ArrayRef(run.devices).take_front(lanes)));
+  return slowest;
+}
+
+const LinkSpec &Searcher::linkOf(unsigned kind, unsigned lanes, stages::Way way) {
+  auto [entry, isNew] = links.try_emplace({kind, lanes, way});
+  LinkSpec &link = entry->second;
+  if (!isNew)
+    return link;
+  const Run &run = runs[kind];
+  llvm::ArrayRef<unsigned> devices = run.devices;
+  unsigned some = std::min(lanes, run.count() / 2);
+  // Whatever is pinned where: so that no pin makes a plan seem faster.
+  if (!request.pinned.empty())
+    link = slowestOn(topology, busy, std::min<unsigned>(lanes, busy.size() / 2));
+  else if (way == stages::Way::WithinHost && some != 0 && 2 * lanes <= evenHostSize(machine, run))
+    link = topology.across(devices.take_front(lanes), devices.slice(lanes, lanes));
+  else if (some != 0 && (way != stages::Way::BetweenRuns || runs.size() == 1))
+    link = linkBetweenHosts(run, some);
+  else
+    link = linkBetweenRuns(kind, lanes);
+  return link;
 }
 
 } // namespace cleave::search

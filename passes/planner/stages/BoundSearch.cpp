@@ -12,15 +12,34 @@ namespace cleave::stages {
 
 namespace {
 
-/// Sorted distinct values of all ways.
-template <typename ValueOf> std::vector<double> valuesOf(const StageEdges &edges, ValueOf valueOf) {
-  std::vector<double> values;
-  for (const StageWays &alike : edges.ways)
-    for (const StageWay &way : alike.ways)
-      values.push_back(valueOf(way));
+std::vector<double> sorted(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   values.erase(std::unique(values.begin(), values.end()), values.end());
   return values;
+}
+
+/// Of all ways, and of transfers that take longer than some of them.
+std::vector<double> loadsOf(const StageEdges &edges) {
+  std::vector<double> loads;
+  for (const StageWays &alike : edges.ways)
+    for (const StageWay &way : alike.ways)
+      loads.push_back(way.load);
+  if (loads.empty())
+    return loads;
+  double least = *std::min_element(loads.begin(), loads.end());
+  for (const StageTransfers &transfers : edges.transfers)
+    for (const Transfers &own : transfers)
+      if (own.load > least && own.load < infinity)
+        loads.push_back(own.load);
+  return sorted(std::move(loads));
+}
+
+std::vector<double> perStepsOf(const StageEdges &edges) {
+  std::vector<double> perSteps;
+  for (const StageWays &alike : edges.ways)
+    for (const StageWay &way : alike.ways)
+      perSteps.push_back(way.option.perStep);
+  return sorted(std::move(perSteps));
 }
 
 /// Indices of values, both ends included.
@@ -42,8 +61,8 @@ class BoundSearch {
 public:
   BoundSearch(const StageProblem &problem, const StageEdges &edges, const BoundValues &values,
               const std::vector<unsigned> &order, const std::vector<unsigned> &groupOfRun, Incumbent &best)
-      : problem(problem), edges(edges), order(order), best(best), program(problem, edges, placed(order, groupOfRun)),
-        loads(values.loads), perSteps(values.perSteps) {}
+      : problem(problem), edges(edges), order(order), groupOfRun(groupOfRun), best(best),
+        program(problem, edges, placed(order, groupOfRun)), loads(values.loads), perSteps(values.perSteps) {}
 
   double run() {
     if (loads.empty())
@@ -126,11 +145,14 @@ private:
     if (seconds >= cutOff())
       return;
     best.seconds = seconds;
-    best.order = order;
     best.stages.clear();
-    for (const auto &[edge, way] : path.stages) {
+    for (const auto &[edge, way, run] : path.stages) {
       const StageWays &ways = edges.ways[edge->ways];
-      best.stages.push_back({edges.cuts[edge->first], edges.cuts[edge->last], ways.group, ways.devices, way->option});
+      auto isOfGroup = [&](unsigned group) { return group == ways.group; };
+      auto reserved =
+          static_cast<unsigned>(std::find_if(groupOfRun.begin(), groupOfRun.end(), isOfGroup) - groupOfRun.begin());
+      best.stages.push_back({edges.cuts[edge->first], edges.cuts[edge->last],
+                             run == StagePath::noRun ? reserved : order[run], ways.devices, way->option});
     }
     if (best.progress)
       best.progress(seconds);
@@ -173,7 +195,7 @@ private:
 
   const StageProblem &problem;
   const StageEdges &edges;
-  const std::vector<unsigned> &order;
+  const std::vector<unsigned> &order, &groupOfRun;
   Incumbent &best;
   StageProgram program;
   const std::vector<double> &loads, &perSteps;
@@ -183,9 +205,7 @@ private:
 
 } // namespace
 
-BoundValues::BoundValues(const StageEdges &edges)
-    : loads(valuesOf(edges, [](const StageWay &way) { return way.load; })),
-      perSteps(valuesOf(edges, [](const StageWay &way) { return way.option.perStep; })) {}
+BoundValues::BoundValues(const StageEdges &edges) : loads(loadsOf(edges)), perSteps(perStepsOf(edges)) {}
 
 double BoundValues::least() const {
   return loads.empty() ? std::numeric_limits<double>::infinity() : loads.front() + perSteps.front();

@@ -15,16 +15,14 @@ namespace cleave::stages {
 /// A way to run layers [first, last).
 struct PlannedStage {
   unsigned first = 0, last = 0;
-  unsigned group = 0, devices = 0;
+  unsigned run = 0, devices = 0; ///< An index into StageProblem::runs.
   StageOption option;
 };
 
 /// The best stages so far, and when to end.
 struct Incumbent {
   double seconds = std::numeric_limits<double>::infinity();
-  /// The stages in the order of the pipeline, and the runs in that order: indices into StageProblem::runs.
-  std::vector<PlannedStage> stages;
-  std::vector<unsigned> order;
+  std::vector<PlannedStage> stages; ///< In the order of the pipeline.
 
   uint64_t work = 0;                                        ///< Steps of inner loops that were made,
   uint64_t mostWork = std::numeric_limits<uint64_t>::max(); ///< and may be made.

@@ -14,11 +14,12 @@ std::vector<RunGroup> groupsOf(const StageProblem &problem, std::vector<unsigned
   std::vector<RunGroup> groups;
   for (const DeviceRun &run : problem.runs) {
     auto same = std::find_if(groups.begin(), groups.end(), [&](const RunGroup &group) {
-      return group.kind == run.kind && group.memory == run.memory && group.stageSizes == run.stageSizes;
+      return group.kind == run.kind && group.memory == run.memory && group.stageSizes == run.stageSizes &&
+             group.hostSize == run.hostSize;
     });
     groupOfRun.push_back(same - groups.begin());
     if (same == groups.end())
-      groups.push_back({run.kind, run.memory, run.stageSizes, run.reserved || problem.sharesDevices});
+      groups.push_back({run.kind, run.memory, run.stageSizes, run.hostSize, run.reserved || problem.sharesDevices});
   }
   return groups;
 }
@@ -80,7 +81,7 @@ private:
   /// Devices that stages from some cut may have; `shared` are those of runs that others may take.
   struct Part {
     unsigned group = 0, devices = 0, shared = 0;
-    double transfers = 0;
+    unsigned transfers = 0;
     bool isTooSlow = false; ///< For these layers, and so for more of them.
   };
 
@@ -95,13 +96,18 @@ private:
     return shared + uint64_t(moreStages) * fewestDevices <= numDevices;
   }
 
-  std::vector<Part> partsFrom(unsigned first) const {
+  std::vector<Part> partsFrom(unsigned first) {
     std::vector<Part> parts;
     for (unsigned group = 0; group < result.groups.size(); ++group)
       for (unsigned devices : sizesOf(result.groups[group])) {
         unsigned shared = result.groups[group].reserved ? 0 : devices;
-        if (leavesEnough(first > 0, shared))
-          parts.push_back({group, devices, shared, problem.transferSeconds(costs, result.cuts[first], devices)});
+        if (!leavesEnough(first > 0, shared))
+          continue;
+        parts.push_back({group, devices, shared, static_cast<unsigned>(result.transfers.size())});
+        StageTransfers &transfers = result.transfers.emplace_back();
+        for (unsigned way = 0; way != numWays; ++way)
+          transfers[way] =
+              problem.transfers(costs, result.cuts[first], result.groups[group].kind, devices, static_cast<Way>(way));
       }
     return parts;
   }

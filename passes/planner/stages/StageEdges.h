@@ -8,6 +8,8 @@
 
 #include "passes/planner/stages/StageSearch.h"
 
+#include <array>
+
 namespace cleave::stages {
 
 /// Runs whose devices are alike: they differ in their counts only.
@@ -15,6 +17,7 @@ struct RunGroup {
   unsigned kind = 0;
   double memory = 0;
   std::vector<unsigned> stageSizes;
+  unsigned hostSize = 1;
   bool reserved = false; ///< Its stages leave all devices to others: it is, or devices are shared.
 };
 
@@ -36,10 +39,13 @@ struct StageWays {
   std::vector<StageWay> ways;
 };
 
+/// To a stage, by Way.
+using StageTransfers = std::array<Transfers, numWays>;
+
 /// A stage from one cut to a later one.
 struct StageEdge {
   unsigned first = 0, last = 0; ///< Indices of cuts.
-  double transfers = 0;         ///< What it adds to the sum, besides its way's `ramp`.
+  unsigned transfers = 0;       ///< An index into StageEdges::transfers.
   unsigned ways = 0;            ///< An index into StageEdges::ways.
 };
 
@@ -49,6 +55,7 @@ struct StageEdges {
   std::vector<unsigned> cuts;
   std::vector<RunGroup> groups;
   std::vector<StageWays> ways;
+  std::vector<StageTransfers> transfers;
   std::vector<StageEdge> edges;
   /// By cut: the first of its edges; one entry more than cuts.
   std::vector<size_t> begin;

@@ -47,15 +47,25 @@ bool StageProgram::select(StageBounds bounds) {
       if (leastStages[edge.last] == unreachable)
         continue;
       const StageWays &alike = edges.ways[edge.ways];
+      std::array<double, numWays> transfers;
+      for (unsigned way = 0; way != numWays; ++way) {
+        const Transfers &own = edges.transfers[edge.transfers][way];
+        transfers[way] = own.load <= bounds.load ? own.ramp : infinity;
+      }
+      double least = *std::min_element(transfers.begin(), transfers.end());
+      if (least == infinity)
+        continue;
       for (const StageWay *way : selected[edge.ways]) {
         if (way->mostStages <= leastStages[edge.last])
           continue;
-        double total = way->ramp + edge.transfers;
-        stepsFrom[cut].push_back({&edge, way, edge.last, alike.group, alike.devices, 0, way->mostStages, total});
+        Step &step = stepsFrom[cut].emplace_back(
+            Step{&edge, way, edge.last, alike.group, alike.devices, 0, way->mostStages, transfers});
+        for (double &total : step.totals)
+          total += way->ramp;
         if (!edges.groups[alike.group].reserved)
           units[alike.group] = std::gcd(units[alike.group], alike.devices);
         leastStages[cut] = std::min(leastStages[cut], leastStages[edge.last] + 1);
-        freeSum[cut] = std::min(freeSum[cut], total + freeSum[edge.last]);
+        freeSum[cut] = std::min(freeSum[cut], way->ramp + least + freeSum[edge.last]);
       }
     }
   }
@@ -74,7 +84,9 @@ void StageProgram::layOutRuns(const std::vector<unsigned> &units) {
   numPositions = 0;
   for (size_t i = runs.size(); i-- > 0;) {
     unsigned unit = std::max(units[runs[i].group], 1u), count = units[runs[i].group] ? runs[i].count / unit : 0;
-    parts.push_back({runs[i].group, unit, numPositions, numPositions + count});
+    Part &part = parts.emplace_back(Part{runs[i].group, unit, numPositions, numPositions + count, {}});
+    for (unsigned position = part.low + 1; position <= part.high; ++position)
+      part.crosses.push_back(wayAt(part, position) == Way::BetweenHosts);
     numPositions += count;
   }
   for (std::vector<Step> &from : stepsFrom)
@@ -122,7 +134,7 @@ bool StageProgram::isPermitted(const StagePath &path) const {
   if (problem.numStages && *problem.numStages != path.stages.size())
     return false;
   for (size_t i = 0; i < path.stages.size(); ++i)
-    if (path.stages[i].second->mostStages < path.stages.size() - i)
+    if (path.stages[i].way->mostStages < path.stages.size() - i)
       return false;
   return true;
 }
@@ -137,6 +149,15 @@ static void lower(double *__restrict here, const double *__restrict after, doubl
   }
 }
 
+/// The same, with other seconds where `crosses` is not zero.
+static void lowerByHost(double *__restrict here, const double *__restrict after, double within, double across,
+                        const double *__restrict crosses, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    double value = after[i] + (crosses[i] != 0 ? across : within);
+    here[i] = value < here[i] ? value : here[i];
+  }
+}
+
 /// Improves the sums from `cut` by stages on reserved runs, which leave as many devices as they find.
 void StageProgram::improveReserved(unsigned cut, std::vector<double> &here, const std::vector<double> &after,
                                    unsigned stagesLeft) {
@@ -147,7 +168,7 @@ void StageProgram::improveReserved(unsigned cut, std::vector<double> &here, cons
     unsigned low = std::max(lowest[cut], lowest[next]), high = std::min(highest[cut], highest[next]);
     if (low > high)
       continue;
-    lower(&here[at(cut, low)], &after[at(next, low)], step.total, high - low + 1);
+    lower(&here[at(cut, low)], &after[at(next, low)], step.totals[unsigned(Way::BetweenRuns)], high - low + 1);
     steps += high - low + 1;
   }
 }
@@ -167,8 +188,19 @@ void StageProgram::improve(unsigned cut, std::vector<double> &here, const std::v
       unsigned high = std::min({highest[cut], highest[next] + step.units, part.high});
       if (low > high)
         continue;
-      lower(&here[at(cut, low)], &after[at(next, low - step.units)], step.total, high - low + 1);
       steps += high - low + 1;
+      auto [withinHost, betweenHosts, betweenRuns] = step.totals;
+      if (high == part.high) {
+        lower(&here[at(cut, high)], &after[at(next, high - step.units)], betweenRuns, 1);
+        if (high-- == low)
+          continue;
+      }
+      double *__restrict to = &here[at(cut, low)];
+      const double *__restrict from = &after[at(next, low - step.units)];
+      if (withinHost == betweenHosts)
+        lower(to, from, withinHost, high - low + 1);
+      else
+        lowerByHost(to, from, withinHost, betweenHosts, &part.crosses[low - part.low - 1], high - low + 1);
     }
     if (problem.useAllDevices)
       continue;
@@ -265,15 +297,19 @@ StagePath StageProgram::pathFrom(size_t level, bool isRelaxed) const {
       unsigned low = isReserved(step) ? 0 : part && step.group == part->group ? part->low : unreachable;
       return low != unreachable && lowest[step.last] <= highest[step.last] && (isRelaxed || step.mostStages >= level) &&
              position >= std::max(low, lowest[step.last]) + step.units &&
-             levels[below][at(step.last, position - step.units)] + step.total == value;
+             levels[below][at(step.last, position - step.units)] + step.totals[unsigned(wayOf(step, part, position))] ==
+                 value;
     };
     auto taken = std::find_if(stepsFrom[cut].begin(), stepsFrom[cut].end(), attains);
     if (taken == stepsFrom[cut].end()) {
       position = part->low;
       continue;
     }
-    path.stages.push_back({taken->edge, taken->way});
-    path.load = std::max(path.load, taken->way->load);
+    // Parts are the runs from the last one on.
+    unsigned run = isReserved(*taken) ? StagePath::noRun : static_cast<unsigned>(&parts.back() - part);
+    path.stages.push_back({taken->edge, taken->way, run});
+    Way comes = wayOf(*taken, part, position);
+    path.load = std::max({path.load, taken->way->load, edges.transfers[taken->edge->transfers][unsigned(comes)].load});
     path.perStep = std::max(path.perStep, taken->way->option.perStep);
     cut = taken->last;
     position -= taken->units;

@@ -10,6 +10,8 @@
 
 #include "passes/planner/stages/StageEdges.h"
 
+#include <algorithm>
+
 namespace cleave::stages {
 
 /// Devices of one group, in the order of the pipeline.
@@ -22,11 +24,18 @@ struct StageBounds {
   double load = 0, perStep = 0;
 };
 
-/// A path of edges with the ways that it takes, the sum of its stages, and its maxima.
+/// A path of edges with the ways that it takes, the sum of its stages, and its maxima: of stages and of transfers.
 struct StagePath {
-  std::vector<std::pair<const StageEdge *, const StageWay *>> stages;
+  struct Stage {
+    const StageEdge *edge;
+    const StageWay *way;
+    unsigned run; ///< In the order of the pipeline; `noRun` of stages on reserved ones.
+  };
+  static constexpr unsigned noRun = unreachable;
+  std::vector<Stage> stages;
   double sum = std::numeric_limits<double>::infinity();
-  double load = 0, perStep = 0;
+  /// No less than those of its stages, which rounding may make negative.
+  double load = -infinity, perStep = -infinity;
   bool isFeasible() const { return !stages.empty(); }
 };
 
@@ -57,16 +66,26 @@ private:
   struct Part {
     unsigned group = 0, unit = 1;
     unsigned low = 0, high = 0; ///< Positions (low, high] belong to the run, counted from the end of the pipeline.
+    std::vector<double>
+        crosses; ///< By position from low + 1 on: 1 where a stage that begins there comes after another host.
   };
   /// An edge in one of its ways, in units; none on a reserved run.
   struct Step {
     const StageEdge *edge;
     const StageWay *way;
     unsigned last, group, devices, units, mostStages;
-    double total; ///< What it adds to the sum.
+    /// What it adds to the sum, by Way; infinite where these transfers take longer than the bound of loads.
+    std::array<double, numWays> totals;
   };
 
   void selectWays(StageBounds bounds);
+  Way wayAt(const Part &part, unsigned position) const {
+    return wayAfter((part.high - position) * part.unit, edges.groups[part.group].hostSize);
+  }
+  /// Of a step whose stage begins at a position of a part.
+  Way wayOf(const Step &step, const Part *part, unsigned position) const {
+    return isReserved(step) ? Way::BetweenRuns : wayAt(*part, position);
+  }
   void layOutRuns(const std::vector<unsigned> &units);
   bool findBands();
   void improve(unsigned cut, std::vector<double> &here, const std::vector<double> &after, unsigned stagesLeft);

@@ -14,6 +14,13 @@
 
 namespace cleave::stages {
 
+Way StageProblem::wayTo(const std::vector<Stage> &stages, size_t index) const {
+  unsigned run = stages[index].run, before = 0;
+  for (size_t i = 0; i != index; ++i)
+    before += stages[i].run == run ? stages[i].devices : 0;
+  return sharesDevices || runs[run].reserved ? Way::BetweenRuns : wayAfter(before, runs[run].hostSize);
+}
+
 double stepSeconds(const StageProblem &problem, StageCosts &costs, std::vector<Stage> &stages) {
   double sum = 0, longest = 0, perStep = 0;
   for (unsigned i = 0; i < stages.size(); ++i) {
@@ -21,8 +28,10 @@ double stepSeconds(const StageProblem &problem, StageCosts &costs, std::vector<S
     auto count = static_cast<unsigned>(stages.size());
     stage.inFlight = problem.schedule.microbatchesInFlight({count, problem.microbatches, problem.chunks}, i);
     double ramp = problem.ramp(stage.option);
-    sum += ramp + problem.transferSeconds(costs, stage.first, stage.devices);
-    longest = std::max(longest, stage.option.steadySeconds(problem.fullMicrobatches(), ramp));
+    Transfers transfers =
+        problem.transfers(costs, stage.first, problem.runs[stage.run].kind, stage.devices, problem.wayTo(stages, i));
+    sum += ramp + transfers.ramp;
+    longest = std::max({longest, stage.option.steadySeconds(problem.fullMicrobatches(), ramp), transfers.load});
     perStep = std::max(perStep, stage.option.perStep);
   }
   return sum + longest + perStep;
@@ -251,22 +260,8 @@ private:
   //===-- the plan -----------------------------------------------------------------------------------------===//
 
   void fill(StagePlan &plan) {
-    unsigned run = 0;
-    std::vector<unsigned> left;
-    left.reserve(problem.runs.size());
-    for (const DeviceRun &device : problem.runs)
-      left.push_back(device.count);
-    for (const PlannedStage &stage : best.stages) {
-      if (groups[stage.group].reserved) {
-        unsigned own = std::find(groupOfRun.begin(), groupOfRun.end(), stage.group) - groupOfRun.begin();
-        plan.stages.push_back({stage.first, stage.last, own, 0, stage.devices, stage.option, 1});
-        continue;
-      }
-      while (groupOfRun[best.order[run]] != stage.group || left[best.order[run]] < stage.devices)
-        ++run;
-      left[best.order[run]] -= stage.devices;
-      plan.stages.push_back({stage.first, stage.last, best.order[run], 0, stage.devices, stage.option, 1});
-    }
+    for (const PlannedStage &stage : best.stages)
+      plan.stages.push_back({stage.first, stage.last, stage.run, 0, stage.devices, stage.option, 1});
     placeInRuns(plan.stages);
     plan.seconds = stepSeconds(problem, costs, plan.stages);
   }

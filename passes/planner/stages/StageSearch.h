@@ -5,8 +5,10 @@
 // and backward, and f_i those of them that filling and draining the pipeline costs (the schedule's ramp), a step of M
 // microbatches takes
 //
-//   sum of (f_i + transfers of i)  +  max s_i (M t_i - f_i)  +  max perStep_i
+//   sum of (f_i + h_i)  +  max (s_i (M t_i - f_i), M c_i - h_i)  +  max perStep_i
 //
+// c_i are the seconds in which a microbatch comes to stage i, one way (links are full duplex), and h_i those that its
+// transfers add while the pipeline fills and drains; they are hidden else, until the link is busier than any stage.
 // s_i is how many times as long stage i takes while the others compute as well (`steadySlowdown`), mostly 1: stages
 // fill and drain the pipeline in turns, and between that all are busy. Under GPipe and 1F1B f_i is t_i, and the step
 // takes the sum of all t_i and (M - 1) times the longest (Huang et al. 2019; Narayanan et al. 2019; Zheng et al. 2022).
@@ -53,6 +55,20 @@ struct StageOption {
   }
 };
 
+/// From where a stage gets activations. As stages of a run lie on its devices one after the other, the number of
+/// devices before them tells.
+enum class Way : uint8_t {
+  WithinHost,
+  BetweenHosts, ///< It begins where a host of its run does.
+  BetweenRuns,  ///< It is the first one on its run, or on a reserved run.
+};
+inline constexpr unsigned numWays = 3;
+
+/// To a stage that has so many devices of its run before it, which is not reserved.
+inline Way wayAfter(unsigned devices, unsigned hostSize) {
+  return devices == 0 ? Way::BetweenRuns : devices % hostSize == 0 ? Way::BetweenHosts : Way::WithinHost;
+}
+
 /// What stages cost. Answers are asked for often, and kept by the one who gives them.
 class StageCosts {
 public:
@@ -61,9 +77,9 @@ public:
   virtual const std::vector<StageOption> &options(unsigned first, unsigned last, unsigned kind, unsigned devices) = 0;
   /// Intervals of one class have the same options: those of equal layers. Isomorphic intervals are solved once.
   virtual uint64_t classOf(unsigned first, unsigned last) = 0;
-  /// Seconds that a microbatch takes from the stage that ends before layer `at` to the one on `devices` devices that
-  /// begins there, one way.
-  virtual double transferSeconds(unsigned at, unsigned devices) = 0;
+  /// Seconds that a microbatch takes from the stage that ends before layer `at` to the one on `devices` devices of a
+  /// kind that begins there, one way.
+  virtual double transferSeconds(unsigned at, unsigned kind, unsigned devices, Way way) = 0;
   /// Whether more layers on the same devices never take less: an interval's fastest option is no faster than that of an
   /// interval inside it, and where none of an interval's options fits into memory, none of a longer one does. The
   /// search then asks for fewer intervals. Of reserved runs it is not expected.
@@ -81,11 +97,21 @@ struct DeviceRun {
   double memory = std::numeric_limits<double>::infinity(); ///< Bytes of each.
   /// The numbers of devices that a stage may have, ascending: parts of a host, or whole hosts.
   std::vector<unsigned> stageSizes;
+  /// The devices of each of its hosts, or 1 where these differ.
+  unsigned hostSize = 1;
   /// All its devices belong to one stage, wherever in the pipeline that is: `stageSizes` is their number, and no other
   /// run has this kind. Options see to it that every plan has exactly one such stage: intervals have them that hold
   /// all the layers that belong there, and no other kind has options for any of these layers.
   bool reserved = false;
 };
+
+/// What transfers to a stage add to the sum of stages, and what they take besides in a step, as `StageOption`'s ramp
+/// and steady seconds.
+struct Transfers {
+  double ramp = 0, load = 0;
+};
+
+struct Stage;
 
 struct StageProblem {
   unsigned numLayers = 0;
@@ -145,16 +171,21 @@ struct StageProblem {
                                chunks);
   }
 
-  /// Seconds of a microbatch's transfers to a stage on `devices` devices that begins before layer `first`, there and,
-  /// in training, back. A step pays them while the pipeline fills and drains.
-  double transferSeconds(StageCosts &costs, unsigned first, unsigned devices) const {
-    if (!schedule.drains())
-      return 0;
+  /// To a stage that begins before layer `first`; of the others StageCosts tells. A step pays for the way there and, in
+  /// training, back while the pipeline fills and drains.
+  Transfers transfers(StageCosts &costs, unsigned first, unsigned kind, unsigned devices, Way way) const {
     bool isFirst = first == begin();
-    unsigned entries = schedule.numEntries(isFirst, chunks) * (training ? 2 : 1);
+    unsigned entries = schedule.numEntries(isFirst, chunks);
+    if (entries == 0)
+      return {};
     // To the first stage microbatches come from the last one, at the end of a round of chunks.
-    return entries == 0 ? 0 : entries * costs.transferSeconds(isFirst && cuts.size() > 1 ? cuts[1] : first, devices);
+    double seconds = entries * costs.transferSeconds(isFirst && cuts.size() > 1 ? cuts[1] : first, kind, devices,
+                                                     isFirst ? Way::BetweenRuns : way);
+    double ramp = schedule.drains() ? seconds * (training ? 2 : 1) : 0;
+    return {ramp, std::max(0.0, fullMicrobatches() * seconds - ramp)};
   }
+  /// To a stage of a plan.
+  Way wayTo(const std::vector<Stage> &stages, size_t index) const;
 };
 
 /// Layers [first, last) on devices [firstDevice, firstDevice + devices) of the run.

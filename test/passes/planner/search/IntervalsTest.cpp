@@ -23,6 +23,10 @@ double leastAtOnce(const SearchGraph &graph, unsigned first, unsigned last, cons
     for (unsigned choice = 0; choice != piece.problem.domainOf(variable).size(); ++choice)
       piece.problem.domains[piece.problem.variables[variable]][choice].seconds +=
           weights.reduction * piece.reductions[variable][choice];
+  // Nothing shares the domain of a tensor at an end.
+  if (piece.exitVariable != none)
+    for (auto [number, choice] : llvm::enumerate(piece.problem.domains[piece.problem.variables[piece.exitVariable]]))
+      choice.seconds += piece.exitOf(number).seconds();
   std::vector<unsigned> kept;
   if (piece.entryVariable != none)
     kept.push_back(piece.entryVariable);
@@ -31,8 +35,8 @@ double leastAtOnce(const SearchGraph &graph, unsigned first, unsigned last, cons
   auto elimination = solver::Elimination::run(piece.problem, kept, options);
   double least = solver::forbidden;
   for (size_t entry = 0; elimination && entry != elimination->values().size(); ++entry)
-    least =
-        std::min(least, elimination->values()[entry] + (piece.entrySeconds.empty() ? 0 : piece.entrySeconds[entry]));
+    least = std::min(least,
+                     elimination->values()[entry] + (piece.entryVariable == none ? 0 : piece.entryOf(entry).seconds()));
   return least;
 }
 

@@ -152,7 +152,8 @@ TEST_P(LeastCostsTest, AreNoWorseThanAnyOption) {
   SearchRequest request;
   request.training = true;
   request.memoryLimit = GetParam().memory;
-  Searcher searcher(model.graph, *machine, request, false, devicesToTry(*machine, request, false).front());
+  auto tried = devicesToTry(*machine, request, false).front();
+  Searcher searcher(model.graph, *machine, request, false, tried);
   std::set<int64_t> numbers = searcher.microbatchNumbers();
   searcher.exploreQuickly(llvm::to_vector(numbers));
   searcher.chooseNumbersOnAllGrids();
@@ -165,7 +166,7 @@ TEST_P(LeastCostsTest, AreNoWorseThanAnyOption) {
 
   std::vector<OnDevices> intervals;
   auto layers = static_cast<unsigned>(model.graph.boundaries.size() - 1);
-  std::vector<search::Run> runs = findRuns(*machine, allDevices(*machine));
+  std::vector<search::Run> runs = findRuns(*machine, tried.devices);
   // On the ring: a V's first stage has both ends.
   for (unsigned first = 0; first != layers; ++first)
     for (unsigned last = first + 1; last <= (first == layers - 1 ? first + layers - 1 : layers); ++last)

@@ -35,6 +35,8 @@ public:
       problem.numStages = upTo(1, numLayers);
     makeRuns(isFull);
     bool hasTransfers = upTo(0, 1);
+    if (upTo(0, 1))
+      costs.farther = {1, real(1, 8), real(1, 8)};
     for (unsigned layer = 0; layer <= at(numLayers); ++layer)
       costs.transfers.push_back(hasTransfers ? real(0, 2) : 0);
     bool hasSteps = upTo(0, 1);
@@ -71,6 +73,7 @@ private:
       run.count = i + 1 == numRuns ? (isFull ? left : upTo(1, left)) : upTo(1, std::min(left, 4u));
       run.kind = upTo(0, 1);
       run.memory = run.kind == 0 ? memory : memory * 1.5;
+      run.hostSize = upTo(1, 4);
       for (unsigned size = 1; size <= run.count; size = upTo(0, 3) ? size * 2 : size + 1)
         if (size > 1 || upTo(0, 3))
           run.stageSizes.push_back(size);
@@ -208,9 +211,18 @@ private:
       double bytes = stage.option.fixedBytes + kept * stage.option.microbatchBytes;
       double seconds = stage.option.forward + stage.option.backward;
       double filling = fillingOf(stage.option);
-      sum += filling +
-             (i ? problem.chunks * (problem.training ? 2 : 1) * costs.transferSeconds(stage.first, stage.devices) : 0);
-      longest = std::max(longest, stage.option.steadySlowdown * (problem.microbatches * seconds - filling));
+      unsigned before = 0;
+      for (unsigned j = 0; j != i; ++j)
+        before += chosen[j].run == stage.run ? chosen[j].devices : 0;
+      const DeviceRun &run = problem.runs[stage.run];
+      Way way = problem.sharesDevices || run.reserved || before == 0 ? Way::BetweenRuns
+                : before % run.hostSize == 0                         ? Way::BetweenHosts
+                                                                     : Way::WithinHost;
+      double oneWay = i == 0 ? 0 : problem.chunks * costs.transferSeconds(stage.first, run.kind, stage.devices, way);
+      double transfers = oneWay * (problem.training ? 2 : 1);
+      sum += filling + transfers;
+      longest = std::max({longest, stage.option.steadySlowdown * (problem.microbatches * seconds - filling),
+                          problem.microbatches * oneWay - transfers});
       perStep = std::max(perStep, stage.option.perStep);
       fullest = std::max(fullest, bytes);
       fits &= bytes <= problem.runs[stage.run].memory;

@@ -18,6 +18,7 @@ class TableCosts : public StageCosts {
 public:
   std::map<std::tuple<unsigned, unsigned, unsigned, unsigned>, std::vector<StageOption>> table;
   std::vector<double> transfers;
+  std::array<double, numWays> farther = {1, 1, 1}; ///< How many times as long they take, by Way.
   std::map<std::pair<unsigned, unsigned>, uint64_t> classes;
   bool grows = false;
   /// Layers that belong to reserved runs.
@@ -31,7 +32,9 @@ public:
     auto found = classes.find({first, last});
     return found == classes.end() ? first * 1000 + last : found->second;
   }
-  double transferSeconds(unsigned at, unsigned /*devices*/) override { return transfers.empty() ? 0 : transfers[at]; }
+  double transferSeconds(unsigned at, unsigned /*kind*/, unsigned /*devices*/, Way way) override {
+    return transfers.empty() ? 0 : transfers[at] * farther[unsigned(way)];
+  }
   bool growsWithLayers() const override { return grows; }
 
   unsigned asked = 0;
