@@ -134,13 +134,22 @@ static double simulatedSeconds(const CompiledModel &compiled) {
   return entries.empty() || !entries.front().prediction ? -1 : entries.front().prediction->simulatedSeconds;
 }
 
-/// Whether the request leaves it to the search how a model infers on devices of several kinds or hosts, or on several
-/// that are only planned for, so that no kernels are compiled.
+/// Whether nothing about a training step is said that --strategy data would not know.
+static bool leavesStepOpen(const TargetOptions &target) {
+  const TargetOptions open;
+  return target.microbatches == open.microbatches && target.schedule == open.schedule && target.chunks == open.chunks &&
+         target.recompute == open.recompute && target.zero == open.zero &&
+         target.optimizerMemory == open.optimizerMemory && target.sync == open.sync &&
+         target.replicas == open.replicas && target.executor == open.executor;
+}
+
+/// Whether the request leaves it to the search how a model runs on devices of several kinds or, for inference, on
+/// several hosts or on devices that are only planned for, so that no kernels are compiled.
 static bool searchesAmongUnlike(const CompileRequest &request, const CompiledModel &compiled) {
   const TargetOptions &target = request.target;
-  bool isFree = compiled.strategy == "auto" && !target.train && target.placementFile.empty() &&
-                target.degrees.empty() && target.objective != "cost" && target.memory.empty() && !request.decision;
-  if (!isFree || compiled.plan.empty())
+  bool isFree = compiled.strategy == "auto" && target.placementFile.empty() && target.degrees.empty() &&
+                target.objective != "cost" && target.memory.empty() && !request.decision;
+  if (!isFree || compiled.plan.empty() || (target.train && !leavesStepOpen(target)))
     return false;
   auto machine = readMachine(target.machine);
   std::set<std::string> kinds;
@@ -149,6 +158,8 @@ static bool searchesAmongUnlike(const CompileRequest &request, const CompiledMod
       kinds.insert(device.kind);
   if (!machine || machine->devices.size() < 2)
     return false;
+  if (target.train)
+    return kinds.size() > 1 && machine->executor == Executor();
   const DeviceSpec &last = machine->devices.back();
   return kinds.size() > 1 || last.host > 0 || last.driver == "null";
 }

@@ -270,8 +270,9 @@ double Searcher::sharedBytes(unsigned first, unsigned last) const {
   unsigned begin = operatorsBefore(first), end = operatorsBefore(last);
   double bytes = 0;
   for (const SharedParameter &shared : graph.shared) {
-    auto here = static_cast<size_t>(llvm::count_if(
-        shared.readers, [&](unsigned reader) { return (reader >= begin && reader < end) || reader + count < end; }));
+    auto isHere = [&](unsigned reader) { return reader >= begin && reader < end; };
+    auto here = static_cast<size_t>(
+        llvm::count_if(shared.readers, [&](unsigned reader) { return isHere(reader) || isHere(reader + count); }));
     if (here != 0 && here != shared.readers.size())
       bytes += shared.bytes;
   }

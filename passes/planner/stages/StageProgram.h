@@ -66,8 +66,8 @@ private:
   struct Part {
     unsigned group = 0, unit = 1;
     unsigned low = 0, high = 0; ///< Positions (low, high] belong to the run, counted from the end of the pipeline.
-    std::vector<double>
-        crosses; ///< By position from low + 1 on: 1 where a stage that begins there comes after another host.
+    /// By position from low + 1 on: 1 where a stage that begins there comes after another host.
+    std::vector<double> crosses;
   };
   /// An edge in one of its ways, in units; none on a reserved run.
   struct Step {
