@@ -627,11 +627,29 @@ def all_machines(folder):
     machines(folder, 200, every=True)
 
 
+def machines_training(folder):
+    """Training on machines where the search alone once lost to the batch in equal parts, by up to twelve times: links that
+    were busier than stages, replicas that received in no time, weights in two stages."""
+    def compare(number):
+        choose, path = random.Random(f"machine {number}"), os.path.join(folder, f"machine-{number}.yaml")
+        random_machine(choose, path)
+        batches = [choose.choice([8, 24, 60, 64, 100, 256, 500]) for _ in ANYWHERE]
+        which = number % len(ANYWHERE)
+        name, sizes = ANYWHERE[which]
+        flags = ["--batch", batches[which], "--train", "--loss", "mse" if name == "unet" else "cross-entropy"]
+        model = zoo(folder, name, *sizes)
+        ours, theirs = (plan(model, path, *flags, "--strategy", strategy) for strategy in ("auto", "data"))
+        check(step_seconds(ours) <= (1 + ROUNDING) * step_seconds(theirs), f"{name} on machine {number}",
+              f"expected at most {step_seconds(theirs)} s as by data, got {step_seconds(ours)} s")
+
+    parallel(compare, [0, 5, 8, 11])
+
+
 PARTS = {"quality": quality, "sequences": sequences, "krizhevsky": krizhevsky, "two-levels": two_levels, "alpa": alpa, "limits": limits,
          "proportions": proportions,
          "shared-cores": shared_cores, "numeric": numeric, "numeric-training": numeric_training,
          "numeric-schedules": numeric_schedules, "numeric-pins": numeric_pins,
-         "machines": machines, "all-machines": all_machines}
+         "machines": machines, "machines-training": machines_training, "all-machines": all_machines}
 
 
 def main():
