@@ -28,8 +28,8 @@ public:
   const std::vector<stages::StageOption> &options(unsigned first, unsigned last, unsigned kind,
                                                   unsigned devices) override;
   uint64_t classOf(unsigned first, unsigned last) override { return searcher.classOf(first, last); }
-  double transferSeconds(unsigned at, unsigned kind, unsigned devices, stages::Way way) override {
-    return costs.transferSeconds(at, kind, devices, way);
+  double transferSeconds(unsigned at, unsigned kind, unsigned devices, stages::Hop hop) override {
+    return costs.transferSeconds(at, kind, devices, hop);
   }
   bool isTooLong(unsigned first, unsigned last, unsigned kind, unsigned devices) override;
 

@@ -138,9 +138,9 @@ public:
   unsigned entryVariable = none, exitVariable = none;
   /// By choice of the entry's variable: the bytes that a device holds of it.
   std::vector<double> entryBytes;
-  /// What a stage does besides where the piece is its first one, and where it is its last one, by choice of the entry's
-  /// or the exit's variable: what other stages send comes as a part for each device, and is gathered where devices hold
-  /// more; partial gradients are joined.
+  /// What a stage adds to its pieces at its beginning, where the piece is its first one, and at its end, by choice of
+  /// the entry's or the exit's variable: what other stages send comes as a part for each device, and is gathered where
+  /// devices hold more; partial gradients are joined.
   const Sums &entryOf(unsigned choice) const { return entries[choice]; }
   const Sums &exitOf(unsigned choice) const { return exits[choice]; }
 

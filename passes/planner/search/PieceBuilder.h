@@ -81,7 +81,8 @@ private:
   void addEdge(unsigned from, unsigned to, unsigned forOperator, const Tensor &tensor,
                llvm::function_ref<TensorState(unsigned)> made, llvm::function_ref<const TensorState &(unsigned)> read);
   static State joined(State state);
-  /// Seconds until devices hold a tensor of so many bytes in a state, each having a part of what it holds then.
+  /// Seconds of gathering a tensor of `bytes` that has arrived as a part for each device, until devices hold it in a
+  /// state.
   double gatherSeconds(double bytes, const State &state) const;
   void addEdges();
   void connect(unsigned index);

@@ -245,7 +245,7 @@ FoundPlan Searcher::describe(const stages::StagePlan &plan, int64_t microbatches
               intervals.choicesOf(choice.first, choice.last, choice.setting, choice.weights));
     auto sendSecondsTo = [&](unsigned at, size_t to) {
       const stages::Stage &stage = plan.stages[to];
-      return Costs(*this, microbatches).transferSeconds(at, stage.run, stage.devices, problem.wayTo(plan.stages, to));
+      return Costs(*this, microbatches).transferSeconds(at, stage.run, stage.devices, problem.hopTo(plan.stages, to));
     };
     if (index + 1 != plan.stages.size())
       stage.send = sendSecondsTo(from.last, index + 1);

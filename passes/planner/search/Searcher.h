@@ -108,7 +108,7 @@ public:
   const std::vector<stages::StageOption> &options(unsigned first, unsigned last, unsigned kind,
                                                   unsigned devices) override;
   uint64_t classOf(unsigned first, unsigned last) override;
-  double transferSeconds(unsigned at, unsigned kind, unsigned devices, stages::Way way) override;
+  double transferSeconds(unsigned at, unsigned kind, unsigned devices, stages::Hop hop) override;
   /// True up to what layers at the ends of an interval cost for their free boundaries: taken for long models alone.
   bool growsWithLayers() const override;
 
@@ -216,10 +216,10 @@ private:
   uint64_t classOf(unsigned first, unsigned last);
   LinkSpec linkBetweenHosts(const Run &run, unsigned lanes) const;
   LinkSpec linkBetweenRuns(unsigned kind, unsigned lanes) const;
-  /// To so many devices of a run from as many others: the slowest way of its kind.
-  const LinkSpec &linkOf(unsigned kind, unsigned lanes, stages::Way way);
+  /// The slowest link of this hop to `lanes` devices of a run from as many others.
+  const LinkSpec &linkOf(unsigned kind, unsigned lanes, stages::Hop hop);
   /// Of a boundary's tensors for microbatches of this size, each of a stage's devices sending a part.
-  double sendSecondsAt(unsigned at, unsigned kind, unsigned devices, stages::Way way, double batchScale);
+  double sendSecondsAt(unsigned at, unsigned kind, unsigned devices, stages::Hop hop, double batchScale);
   /// Bytes of parameters that operators of these layers read in training, and others, too: with those of their
   /// gradients.
   double sharedBytes(unsigned first, unsigned last) const;
@@ -395,7 +395,7 @@ private:
   std::map<std::pair<unsigned, unsigned>, std::vector<Shape>> shapes;
   std::map<std::tuple<unsigned, unsigned, unsigned>, std::unique_ptr<Grid>> grids;
   /// By run, the number of pairs of devices that send at once, and which these are.
-  std::map<std::tuple<unsigned, unsigned, stages::Way>, LinkSpec> links;
+  std::map<std::tuple<unsigned, unsigned, stages::Hop>, LinkSpec> links;
   std::map<std::tuple<unsigned, unsigned, unsigned, int64_t>, unsigned> settingNumbers;
   /// By setting: the size of its microbatches in terms of the model's batch.
   std::vector<double> batchScales, offloads;

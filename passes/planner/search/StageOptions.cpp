@@ -13,7 +13,7 @@ double Searcher::waitsAt(unsigned at, const Choice &choice) {
   bool isEnd = at % intervals.numLayers() == 0;
   return isEnd || machine.executor.overlapsGradients
              ? 0
-             : sendSecondsAt(at, choice.kind, choice.devices, stages::Way::BetweenHosts, batchScales[choice.setting]);
+             : sendSecondsAt(at, choice.kind, choice.devices, stages::Hop::BetweenHosts, batchScales[choice.setting]);
 }
 
 std::vector<Recompute> Searcher::recomputeOf(const Choice &choice) const {
@@ -251,16 +251,16 @@ const std::vector<stages::StageOption> &Costs::options(unsigned first, unsigned 
   return entry->second;
 }
 
-double Costs::transferSeconds(unsigned at, unsigned kind, unsigned devices, stages::Way way) {
-  return searcher.sendSecondsAt(at, kind, devices, way, searcher.batchScale(microbatches));
+double Costs::transferSeconds(unsigned at, unsigned kind, unsigned devices, stages::Hop hop) {
+  return searcher.sendSecondsAt(at, kind, devices, hop, searcher.batchScale(microbatches));
 }
 
 /// The receiving devices get a part each, all at once.
-double Searcher::sendSecondsAt(unsigned at, unsigned kind, unsigned devices, stages::Way way, double batchScale) {
+double Searcher::sendSecondsAt(unsigned at, unsigned kind, unsigned devices, stages::Hop hop, double batchScale) {
   const Boundary &boundary = graph.boundaries[at <= intervals.numLayers() ? at : at - intervals.numLayers()];
   double bytes = (boundary.batchedBytes * batchScale + boundary.otherBytes) * precision().activation;
   unsigned lanes = std::min<unsigned>(devices, machine.devices.size() / 2);
-  return lanes == 0 ? 0 : sendSeconds(bytes / lanes, linkOf(kind, lanes, way));
+  return lanes == 0 ? 0 : sendSeconds(bytes / lanes, linkOf(kind, lanes, hop));
 }
 
 double Searcher::sharedBytes(unsigned first, unsigned last) const {
@@ -282,7 +282,7 @@ double Searcher::sharedBytes(unsigned first, unsigned last) const {
 double Searcher::sharedSeconds(unsigned first, unsigned last, unsigned kind, unsigned devices) {
   double bytes = sharedBytes(first, last);
   unsigned lanes = std::min<unsigned>(devices, machine.devices.size() / 2);
-  return bytes == 0 || lanes == 0 ? 0 : sendSeconds(bytes / lanes, linkOf(kind, lanes, stages::Way::BetweenRuns));
+  return bytes == 0 || lanes == 0 ? 0 : sendSeconds(bytes / lanes, linkOf(kind, lanes, stages::Hop::BetweenRuns));
 }
 
 unsigned evenHostSize(const Machine &machine, const Run &run) {
@@ -293,7 +293,7 @@ unsigned evenHostSize(const Machine &machine, const Run &run) {
   return run.count() % run.hostSize == 0 ? run.hostSize : 1;
 }
 
-/// The slowest between neighbouring stages on a run that have so many devices each, wherever on it they are.
+/// The slowest link between neighbouring groups of `lanes` devices.
 static LinkSpec slowestOn(const Topology &topology, llvm::ArrayRef<unsigned> devices, unsigned lanes) {
   LinkSpec slowest{std::numeric_limits<double>::infinity(), 0};
   for (unsigned from = 0; from + 2 * lanes <= devices.size(); from += lanes)
@@ -319,8 +319,8 @@ LinkSpec Searcher::linkBetweenRuns(unsigned kind, unsigned lanes) const {
   return slowest;
 }
 
-const LinkSpec &Searcher::linkOf(unsigned kind, unsigned lanes, stages::Way way) {
-  auto [entry, isNew] = links.try_emplace({kind, lanes, way});
+const LinkSpec &Searcher::linkOf(unsigned kind, unsigned lanes, stages::Hop hop) {
+  auto [entry, isNew] = links.try_emplace({kind, lanes, hop});
   LinkSpec &link = entry->second;
   if (!isNew)
     return link;
@@ -330,9 +330,9 @@ const LinkSpec &Searcher::linkOf(unsigned kind, unsigned lanes, stages::Way way)
   // Whatever is pinned where: so that no pin makes a plan seem faster.
   if (!request.pinned.empty())
     link = slowestOn(topology, busy, std::min<unsigned>(lanes, busy.size() / 2));
-  else if (way == stages::Way::WithinHost && some != 0 && 2 * lanes <= evenHostSize(machine, run))
+  else if (hop == stages::Hop::WithinHost && some != 0 && 2 * lanes <= evenHostSize(machine, run))
     link = topology.across(devices.take_front(lanes), devices.slice(lanes, lanes));
-  else if (some != 0 && (way != stages::Way::BetweenRuns || runs.size() == 1))
+  else if (some != 0 && (hop != stages::Hop::BetweenRuns || runs.size() == 1))
     link = linkBetweenHosts(run, some);
   else
     link = linkBetweenRuns(kind, lanes);

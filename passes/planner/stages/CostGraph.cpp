@@ -126,7 +126,7 @@ uint64_t ReplicatedStages::classOf(unsigned first, unsigned last) {
   return uint64_t(first) * (graph.ops.size() + 1) + last;
 }
 
-double ReplicatedStages::transferSeconds(unsigned at, unsigned /*kind*/, unsigned /*devices*/, Way /*way*/) {
+double ReplicatedStages::transferSeconds(unsigned at, unsigned /*kind*/, unsigned /*devices*/, Hop /*hop*/) {
   unsigned end = graph.ops.size();
   if (mode == Mode::Steady || at == 0 || at >= end || entering(at, end) == 0)
     return 0;

@@ -63,7 +63,7 @@ public:
 
   const std::vector<StageOption> &options(unsigned first, unsigned last, unsigned kind, unsigned devices) override;
   uint64_t classOf(unsigned first, unsigned last) override;
-  double transferSeconds(unsigned at, unsigned kind, unsigned devices, Way way) override;
+  double transferSeconds(unsigned at, unsigned kind, unsigned devices, Hop hop) override;
 
   /// Bytes of a batch that enter operators [first, last) from those before, and leave them to those behind.
   double entering(unsigned first, unsigned last) { return rowOf(first).entering[last - first]; }

@@ -105,9 +105,9 @@ private:
           continue;
         parts.push_back({group, devices, shared, static_cast<unsigned>(result.transfers.size())});
         StageTransfers &transfers = result.transfers.emplace_back();
-        for (unsigned way = 0; way != numWays; ++way)
-          transfers[way] =
-              problem.transfers(costs, result.cuts[first], result.groups[group].kind, devices, static_cast<Way>(way));
+        for (unsigned hop = 0; hop != numHops; ++hop)
+          transfers[hop] =
+              problem.transfers(costs, result.cuts[first], result.groups[group].kind, devices, static_cast<Hop>(hop));
       }
     return parts;
   }

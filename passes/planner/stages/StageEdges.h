@@ -39,8 +39,8 @@ struct StageWays {
   std::vector<StageWay> ways;
 };
 
-/// To a stage, by Way.
-using StageTransfers = std::array<Transfers, numWays>;
+/// To a stage, by Hop.
+using StageTransfers = std::array<Transfers, numHops>;
 
 /// A stage from one cut to a later one.
 struct StageEdge {

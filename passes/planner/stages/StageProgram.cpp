@@ -47,10 +47,10 @@ bool StageProgram::select(StageBounds bounds) {
       if (leastStages[edge.last] == unreachable)
         continue;
       const StageWays &alike = edges.ways[edge.ways];
-      std::array<double, numWays> transfers;
-      for (unsigned way = 0; way != numWays; ++way) {
-        const Transfers &own = edges.transfers[edge.transfers][way];
-        transfers[way] = own.load <= bounds.load ? own.ramp : infinity;
+      std::array<double, numHops> transfers;
+      for (unsigned hop = 0; hop != numHops; ++hop) {
+        const Transfers &own = edges.transfers[edge.transfers][hop];
+        transfers[hop] = own.load <= bounds.load ? own.ramp : infinity;
       }
       double least = *std::min_element(transfers.begin(), transfers.end());
       if (least == infinity)
@@ -86,7 +86,7 @@ void StageProgram::layOutRuns(const std::vector<unsigned> &units) {
     unsigned unit = std::max(units[runs[i].group], 1u), count = units[runs[i].group] ? runs[i].count / unit : 0;
     Part &part = parts.emplace_back(Part{runs[i].group, unit, numPositions, numPositions + count, {}});
     for (unsigned position = part.low + 1; position <= part.high; ++position)
-      part.crosses.push_back(wayAt(part, position) == Way::BetweenHosts);
+      part.crosses.push_back(hopAt(part, position) == Hop::BetweenHosts);
     numPositions += count;
   }
   for (std::vector<Step> &from : stepsFrom)
@@ -168,7 +168,7 @@ void StageProgram::improveReserved(unsigned cut, std::vector<double> &here, cons
     unsigned low = std::max(lowest[cut], lowest[next]), high = std::min(highest[cut], highest[next]);
     if (low > high)
       continue;
-    lower(&here[at(cut, low)], &after[at(next, low)], step.totals[unsigned(Way::BetweenRuns)], high - low + 1);
+    lower(&here[at(cut, low)], &after[at(next, low)], step.totals[unsigned(Hop::BetweenRuns)], high - low + 1);
     steps += high - low + 1;
   }
 }
@@ -297,7 +297,7 @@ StagePath StageProgram::pathFrom(size_t level, bool isRelaxed) const {
       unsigned low = isReserved(step) ? 0 : part && step.group == part->group ? part->low : unreachable;
       return low != unreachable && lowest[step.last] <= highest[step.last] && (isRelaxed || step.mostStages >= level) &&
              position >= std::max(low, lowest[step.last]) + step.units &&
-             levels[below][at(step.last, position - step.units)] + step.totals[unsigned(wayOf(step, part, position))] ==
+             levels[below][at(step.last, position - step.units)] + step.totals[unsigned(hopOf(step, part, position))] ==
                  value;
     };
     auto taken = std::find_if(stepsFrom[cut].begin(), stepsFrom[cut].end(), attains);
@@ -308,8 +308,8 @@ StagePath StageProgram::pathFrom(size_t level, bool isRelaxed) const {
     // Parts are the runs from the last one on.
     unsigned run = isReserved(*taken) ? StagePath::noRun : static_cast<unsigned>(&parts.back() - part);
     path.stages.push_back({taken->edge, taken->way, run});
-    Way comes = wayOf(*taken, part, position);
-    path.load = std::max({path.load, taken->way->load, edges.transfers[taken->edge->transfers][unsigned(comes)].load});
+    Hop hop = hopOf(*taken, part, position);
+    path.load = std::max({path.load, taken->way->load, edges.transfers[taken->edge->transfers][unsigned(hop)].load});
     path.perStep = std::max(path.perStep, taken->way->option.perStep);
     cut = taken->last;
     position -= taken->units;

@@ -74,17 +74,17 @@ private:
     const StageEdge *edge;
     const StageWay *way;
     unsigned last, group, devices, units, mostStages;
-    /// What it adds to the sum, by Way; infinite where these transfers take longer than the bound of loads.
-    std::array<double, numWays> totals;
+    /// What it adds to the sum, by Hop; infinite where these transfers take longer than the bound of loads.
+    std::array<double, numHops> totals;
   };
 
   void selectWays(StageBounds bounds);
-  Way wayAt(const Part &part, unsigned position) const {
-    return wayAfter((part.high - position) * part.unit, edges.groups[part.group].hostSize);
+  Hop hopAt(const Part &part, unsigned position) const {
+    return hopAfter((part.high - position) * part.unit, edges.groups[part.group].hostSize);
   }
   /// Of a step whose stage begins at a position of a part.
-  Way wayOf(const Step &step, const Part *part, unsigned position) const {
-    return isReserved(step) ? Way::BetweenRuns : wayAt(*part, position);
+  Hop hopOf(const Step &step, const Part *part, unsigned position) const {
+    return isReserved(step) ? Hop::BetweenRuns : hopAt(*part, position);
   }
   void layOutRuns(const std::vector<unsigned> &units);
   bool findBands();

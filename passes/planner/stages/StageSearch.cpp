@@ -14,11 +14,11 @@
 
 namespace cleave::stages {
 
-Way StageProblem::wayTo(const std::vector<Stage> &stages, size_t index) const {
+Hop StageProblem::hopTo(const std::vector<Stage> &stages, size_t index) const {
   unsigned run = stages[index].run, before = 0;
   for (size_t i = 0; i != index; ++i)
     before += stages[i].run == run ? stages[i].devices : 0;
-  return sharesDevices || runs[run].reserved ? Way::BetweenRuns : wayAfter(before, runs[run].hostSize);
+  return sharesDevices || runs[run].reserved ? Hop::BetweenRuns : hopAfter(before, runs[run].hostSize);
 }
 
 double stepSeconds(const StageProblem &problem, StageCosts &costs, std::vector<Stage> &stages) {
@@ -29,7 +29,7 @@ double stepSeconds(const StageProblem &problem, StageCosts &costs, std::vector<S
     stage.inFlight = problem.schedule.microbatchesInFlight({count, problem.microbatches, problem.chunks}, i);
     double ramp = problem.ramp(stage.option);
     Transfers transfers =
-        problem.transfers(costs, stage.first, problem.runs[stage.run].kind, stage.devices, problem.wayTo(stages, i));
+        problem.transfers(costs, stage.first, problem.runs[stage.run].kind, stage.devices, problem.hopTo(stages, i));
     sum += ramp + transfers.ramp;
     longest = std::max({longest, stage.option.steadySeconds(problem.fullMicrobatches(), ramp), transfers.load});
     perStep = std::max(perStep, stage.option.perStep);

@@ -57,16 +57,16 @@ struct StageOption {
 
 /// From where a stage gets activations. As stages of a run lie on its devices one after the other, the number of
 /// devices before them tells.
-enum class Way : uint8_t {
+enum class Hop : uint8_t {
   WithinHost,
   BetweenHosts, ///< It begins where a host of its run does.
   BetweenRuns,  ///< It is the first one on its run, or on a reserved run.
 };
-inline constexpr unsigned numWays = 3;
+inline constexpr unsigned numHops = 3;
 
-/// To a stage that has so many devices of its run before it, which is not reserved.
-inline Way wayAfter(unsigned devices, unsigned hostSize) {
-  return devices == 0 ? Way::BetweenRuns : devices % hostSize == 0 ? Way::BetweenHosts : Way::WithinHost;
+/// To a stage whose run, which is not reserved, has `devices` devices before it.
+inline Hop hopAfter(unsigned devices, unsigned hostSize) {
+  return devices == 0 ? Hop::BetweenRuns : devices % hostSize == 0 ? Hop::BetweenHosts : Hop::WithinHost;
 }
 
 /// What stages cost. Answers are asked for often, and kept by the one who gives them.
@@ -79,7 +79,7 @@ public:
   virtual uint64_t classOf(unsigned first, unsigned last) = 0;
   /// Seconds that a microbatch takes from the stage that ends before layer `at` to the one on `devices` devices of a
   /// kind that begins there, one way.
-  virtual double transferSeconds(unsigned at, unsigned kind, unsigned devices, Way way) = 0;
+  virtual double transferSeconds(unsigned at, unsigned kind, unsigned devices, Hop hop) = 0;
   /// Whether more layers on the same devices never take less: an interval's fastest option is no faster than that of an
   /// interval inside it, and where none of an interval's options fits into memory, none of a longer one does. The
   /// search then asks for fewer intervals. Of reserved runs it is not expected.
@@ -105,8 +105,8 @@ struct DeviceRun {
   bool reserved = false;
 };
 
-/// What transfers to a stage add to the sum of stages, and what they take besides in a step, as `StageOption`'s ramp
-/// and steady seconds.
+/// Transfers to a stage: seconds that they add to the sum of stages, and those for which they keep a link busy beyond
+/// that in a step, as a stage's ramp and steady seconds.
 struct Transfers {
   double ramp = 0, load = 0;
 };
@@ -173,19 +173,19 @@ struct StageProblem {
 
   /// To a stage that begins before layer `first`; of the others StageCosts tells. A step pays for the way there and, in
   /// training, back while the pipeline fills and drains.
-  Transfers transfers(StageCosts &costs, unsigned first, unsigned kind, unsigned devices, Way way) const {
+  Transfers transfers(StageCosts &costs, unsigned first, unsigned kind, unsigned devices, Hop hop) const {
     bool isFirst = first == begin();
     unsigned entries = schedule.numEntries(isFirst, chunks);
     if (entries == 0)
       return {};
     // To the first stage microbatches come from the last one, at the end of a round of chunks.
     double seconds = entries * costs.transferSeconds(isFirst && cuts.size() > 1 ? cuts[1] : first, kind, devices,
-                                                     isFirst ? Way::BetweenRuns : way);
+                                                     isFirst ? Hop::BetweenRuns : hop);
     double ramp = schedule.drains() ? seconds * (training ? 2 : 1) : 0;
     return {ramp, std::max(0.0, fullMicrobatches() * seconds - ramp)};
   }
   /// To a stage of a plan.
-  Way wayTo(const std::vector<Stage> &stages, size_t index) const;
+  Hop hopTo(const std::vector<Stage> &stages, size_t index) const;
 };
 
 /// Layers [first, last) on devices [firstDevice, firstDevice + devices) of the run.

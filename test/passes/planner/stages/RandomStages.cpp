@@ -215,10 +215,10 @@ private:
       for (unsigned j = 0; j != i; ++j)
         before += chosen[j].run == stage.run ? chosen[j].devices : 0;
       const DeviceRun &run = problem.runs[stage.run];
-      Way way = problem.sharesDevices || run.reserved || before == 0 ? Way::BetweenRuns
-                : before % run.hostSize == 0                         ? Way::BetweenHosts
-                                                                     : Way::WithinHost;
-      double oneWay = i == 0 ? 0 : problem.chunks * costs.transferSeconds(stage.first, run.kind, stage.devices, way);
+      Hop hop = problem.sharesDevices || run.reserved || before == 0 ? Hop::BetweenRuns
+                : before % run.hostSize == 0                         ? Hop::BetweenHosts
+                                                                     : Hop::WithinHost;
+      double oneWay = i == 0 ? 0 : problem.chunks * costs.transferSeconds(stage.first, run.kind, stage.devices, hop);
       double transfers = oneWay * (problem.training ? 2 : 1);
       sum += filling + transfers;
       longest = std::max({longest, stage.option.steadySlowdown * (problem.microbatches * seconds - filling),

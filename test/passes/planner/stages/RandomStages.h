@@ -18,7 +18,7 @@ class TableCosts : public StageCosts {
 public:
   std::map<std::tuple<unsigned, unsigned, unsigned, unsigned>, std::vector<StageOption>> table;
   std::vector<double> transfers;
-  std::array<double, numWays> farther = {1, 1, 1}; ///< How many times as long they take, by Way.
+  std::array<double, numHops> farther = {1, 1, 1}; ///< How many times as long they take, by Hop.
   std::map<std::pair<unsigned, unsigned>, uint64_t> classes;
   bool grows = false;
   /// Layers that belong to reserved runs.
@@ -32,8 +32,8 @@ public:
     auto found = classes.find({first, last});
     return found == classes.end() ? first * 1000 + last : found->second;
   }
-  double transferSeconds(unsigned at, unsigned /*kind*/, unsigned /*devices*/, Way way) override {
-    return transfers.empty() ? 0 : transfers[at] * farther[unsigned(way)];
+  double transferSeconds(unsigned at, unsigned /*kind*/, unsigned /*devices*/, Hop hop) override {
+    return transfers.empty() ? 0 : transfers[at] * farther[unsigned(hop)];
   }
   bool growsWithLayers() const override { return grows; }
 

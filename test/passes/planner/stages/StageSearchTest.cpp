@@ -127,7 +127,7 @@ public:
     std::vector<double> part(weights.begin() + first, weights.begin() + last);
     return classes.try_emplace(part, classes.size()).first->second;
   }
-  double transferSeconds(unsigned, unsigned, unsigned, Way) override { return transfer; }
+  double transferSeconds(unsigned, unsigned, unsigned, Hop) override { return transfer; }
   bool growsWithLayers() const override { return true; }
 
   double transfer = 0;
@@ -174,7 +174,7 @@ public:
     return found;
   }
   uint64_t classOf(unsigned first, unsigned last) override { return last - first; }
-  double transferSeconds(unsigned, unsigned, unsigned, Way) override { return 0; }
+  double transferSeconds(unsigned, unsigned, unsigned, Hop) override { return 0; }
 
 private:
   const double layer;
