@@ -23,12 +23,14 @@ std::vector<MeshSpec> meshesOf(const search::FoundPlan &plan, ArrayRef<MeshSpec>
   return meshes;
 }
 
-/// By operator: its stage.
+/// By operator: its stage; of what runs once, that of the first that reads it in steps.
 static std::vector<unsigned> stagesOf(const search::SearchGraph &graph, const search::FoundPlan &plan) {
   std::vector<unsigned> stages(graph.operators.size(), 0);
   for (auto [index, stage] : llvm::enumerate(plan.stages))
     for (unsigned position = stage.first; position != stage.last; ++position)
       stages[plan.operatorAt(position)] = index;
+  for (unsigned index = 0; index != stages.size(); ++index)
+    stages[index] = stages[graph.placedWith(index)];
   return stages;
 }
 
@@ -40,7 +42,7 @@ std::vector<NodePlace> placeBySearch(const search::SearchGraph &graph, const sea
   for (bool once : {true, false})
     for (auto [index, op] : llvm::enumerate(graph.operators))
       if (op.once == once)
-        places[op.node].mesh = &meshes[stages[graph.placedWith(index)]];
+        places[op.node].mesh = &meshes[stages[index]];
   return places;
 }
 
@@ -177,12 +179,13 @@ PlanReport reportOf(const search::SearchGraph &graph, const search::FoundPlan &p
   for (const search::Considered &other : plan.considered)
     to.alternatives.push_back({other.name, other.seconds, other.bytes, other.whyNot});
   double microbatches = static_cast<double>(plan.microbatches);
-  for (auto [number, stage] : llvm::enumerate(plan.stages))
+  std::vector<unsigned> stages = stagesOf(graph, plan);
+  for (const search::FoundStage &stage : plan.stages)
     for (unsigned index = stage.first; index != stage.last; ++index) {
       const search::Operator &op = graph.operators[plan.operatorAt(index)];
       const search::OperatorExpectation &expected = stage.operators[index - stage.first];
       OperatorReport &made = report.operators[graph.nodes[op.node].name];
-      made.stage = number;
+      made.stage = stages[plan.operatorAt(index)];
       made.seconds = std::max(made.seconds, 0.0) + expected.seconds * microbatches;
       made.communicationSeconds = std::max(made.communicationSeconds, 0.0) + expected.exchange * microbatches;
       // The operator that speaks for the node is the one with most work.
