@@ -50,10 +50,11 @@ def together(path):
                 result = run([], "train", plan, *data, "--epochs", "2", "--export", path("a.npz"))
                 other = differing(path("a.npz"), path("s.npz"))
                 # A norm that is added up on several devices may be rounded otherwise; adaptive optimizers make much of that
-                # where a gradient is next to zero.
+                # where a gradient is next to zero, as all of a bias of keys are: softmax takes what shifts all scores away.
                 if clip and other and keeper != own(devices, 1):
                     one, two = numpy.load(path("a.npz")), numpy.load(path("s.npz"))
-                    other = [name for name in other if numpy.quantile(numpy.abs(one[name] - two[name]), 0.98) > 1e-4]
+                    other = [name for name in other if not name.endswith("attention/key.bias") and
+                             numpy.quantile(numpy.abs(one[name] - two[name]), 0.98) > 1e-4]
                 checks.add(not other, f"{number} {model}, {' '.join(options + clip)}, {way}, {' '.join(keeper)}: "
                            f"{other or 'equal'}", result)
     checks.report()
