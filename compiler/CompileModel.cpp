@@ -5,6 +5,7 @@
 #include "compiler/ModelCompiler.h"
 
 #include "compiler/ExtraOutputs.h"
+#include "compiler/Figures.h"
 #include "compiler/PlanMachine.h"
 #include "compiler/PlanSettings.h"
 #include "compiler/PlanWeights.h"
@@ -202,15 +203,42 @@ Error ModelCompiler::generate() {
   return runStage("codegen", [&](OpPassManager &manager) { buildCodegenPipeline(manager, options); });
 }
 
-/// What emission found wrong: with the machine (too little memory), else with the compiler.
-static Error emissionError(llvm::Error error, Messages &messages) {
+std::string MissingMemory::text() const {
+  return "the plan needs " + bytesText(bytes) + " on device \"" + device + "\", more than the limit of " +
+         bytesText(limit);
+}
+
+Error ModelCompiler::checkMemory(const runtime::Plan &plan) {
+  std::vector<double> needed = arenaBytes(plan);
+  for (auto [index, device, bytes] : llvm::enumerate(plan->devices, needed)) {
+    DeviceSpec spec;
+    spec.memoryLimit = device.memoryLimit;
+    search::SearchRequest allowed;
+    allowed.memoryLimit = placing.search.memoryLimit;
+    double limit = allowed.memoryOf(spec);
+    if (bytes > limit && (!missing || bytes / limit > missing->bytes / missing->limit))
+      missing =
+          MissingMemory{device.name, bytes, limit, result.report ? result.report->prediction.peakBytes[index] : 0};
+  }
+  return missing ? makeError(Status::Infeasible, missing->text()) : Error::success();
+}
+
+/// With the machine (too little memory), else with the compiler.
+Error ModelCompiler::emissionError(llvm::Error error) {
   auto status = Status::Internal;
   std::string message;
+  std::vector<char> refused;
   llvm::handleAllErrors(std::move(error), [&](const llvm::ErrorInfoBase &problem) {
-    if (problem.isA<PlanError>())
+    if (problem.isA<PlanError>()) {
       status = static_cast<const PlanError &>(problem).getStatus();
+      refused = static_cast<const PlanError &>(problem).getPlan();
+    }
     message = problem.message();
   });
+  if (status == Status::Infeasible)
+    if (auto plan = runtime::Plan::fromBytes(std::as_bytes(std::span(refused))))
+      if (Error lacks = checkMemory(*plan))
+        return lacks;
   // A plan that its own verifier rejects is the compiler's fault, not the model's.
   if (status != Status::Internal && status != Status::Rejected)
     return Error(status, message);
@@ -249,10 +277,15 @@ Error ModelCompiler::emit() {
   }
   auto plan = emitPlan(*module, options);
   if (!plan)
-    return emissionError(plan.takeError(), messages);
+    return emissionError(plan.takeError());
   result.plan = std::move(*plan);
   if (isDecision)
     return Error::success();
+  auto opened = openPlan(result);
+  if (!opened)
+    return opened.error();
+  if (Error error = checkMemory(*opened))
+    return error;
   if (Error error = chooseLocalSteps(*settings))
     return error;
   auto times = simulateSteps();
@@ -261,7 +294,7 @@ Error ModelCompiler::emit() {
   options.times = std::move(*times);
   plan = emitPlan(*module, options);
   if (!plan)
-    return emissionError(plan.takeError(), messages);
+    return emissionError(plan.takeError());
   result.plan = std::move(*plan);
   return Error::success();
 }

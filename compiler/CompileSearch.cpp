@@ -109,9 +109,9 @@ Error ModelCompiler::readSearchRequest(PlaceOptions &options) const {
     auto bytes = parseQuantity(target.memory, sizeUnits, "--memory");
     if (!bytes)
       return fromLlvm(Status::Usage, bytes.takeError());
-    search.memoryLimit = searchedBytes.value_or(*bytes);
-    search.memoryWithheld = *bytes - search.memoryLimit;
+    search.memoryLimit = *bytes;
   }
+  search.memoryShare = memoryShare;
   search.leastCost = target.objective == "cost";
   if (!target.mostStep.empty()) {
     if (!search.leastCost)

@@ -16,15 +16,6 @@ using namespace mlir;
 
 namespace cleave {
 
-/// The bytes of the fullest device's arenas; entries take turns on them.
-static double fullestArena(const runtime::Plan &plan) {
-  double most = 0;
-  for (const runtime::Entry &entry : plan->entries)
-    for (double bytes : arenaBytes(plan, entry))
-      most = std::max(most, bytes);
-  return most;
-}
-
 namespace {
 
 /// The compiler's own faults and progress alone, for a compilation that is tried beside another.
@@ -76,55 +67,57 @@ static std::optional<std::pair<double, std::string>> limitByHost(const CompileRe
                    "the plan needs " + bytesText(most) + ", more than the " + bytesText(has) + " of this host");
 }
 
-/// Compiles, again with less where the plan takes more memory than it may.
+/// What would help where a plan takes more memory than it may.
+static std::string remedyFor(const TargetOptions &target, bool searches) {
+  std::string remedy = searches ? "; take " : "; take --strategy auto, which looks for plans that fit, ";
+  remedy += "more devices, ";
+  if (!target.memory.empty())
+    remedy += "a larger --memory, ";
+  return remedy + "or a smaller --batch";
+}
+
+/// Compiles, again with less where a plan that the search found takes more memory than it may: the search's own account
+/// of memory leaves out where tensors lie and what kernels need.
+static Expected<CompiledModel> compileWithinLimits(const CompileRequest &request, Messages &messages) {
+  static constexpr unsigned mostSearches = 4;
+  static constexpr double lessEachTime = 0.005;
+  WithoutWarnings again(messages);
+  double share = 1;
+  for (unsigned searches = 1;; ++searches) {
+    ModelCompiler compiler(request, searches == 1 ? messages : again, share);
+    auto compiled = compiler.run();
+    if (compiled || !compiler.missingMemory())
+      return compiled;
+    const MissingMemory &missing = *compiler.missingMemory();
+    // The next plan is likely to need more than the search expects of it in the same proportion, if it is not the same.
+    share = (1 - lessEachTime * searches) * missing.searched / missing.bytes;
+    if (!compiler.hasSearched() || searches == mostSearches || share <= 0)
+      return makeError(Status::Infeasible, missing.text(), remedyFor(request.target, compiler.hasSearched()));
+    messages.note(missing.text() + "; searching for one of " + bytesText(share * missing.limit));
+  }
+}
+
 static Expected<CompiledModel> compileWithinMemory(CompileRequest request, Messages &messages) {
-  auto compiled = ModelCompiler(request, messages).run();
+  auto compiled = compileWithinLimits(request, messages);
   if (!compiled || compiled->plan.empty())
     return compiled;
-  auto first = openPlan(*compiled);
-  if (!first)
-    return first.error();
-  if (auto byHost = limitByHost(request, *first)) {
-    auto &[bytes, reason] = *byHost;
-    // Only the search can do with less.
-    if (compiled->strategy != "auto") {
-      messages.warning(reason + "; to run, it takes a host with more");
-      return compiled;
-    }
-    std::string memory = std::to_string(static_cast<uint64_t>(bytes) >> 20) + "MiB";
-    messages.note(reason + "; searching as with --memory " + memory + ", which you may set higher");
-    request.target.memory = memory;
-    WithoutWarnings again(messages);
-    compiled = ModelCompiler(request, again).run();
-    if (!compiled || compiled->plan.empty())
-      return compiled;
-  }
-  if (request.target.memory.empty())
+  auto plan = openPlan(*compiled);
+  if (!plan)
+    return plan.error();
+  auto byHost = limitByHost(request, *plan);
+  if (!byHost)
     return compiled;
-  auto limit = parseQuantity(request.target.memory, sizeUnits, "--memory");
-  if (!limit)
-    return fromLlvm(Status::Usage, limit.takeError());
-  // The search's own account of memory leaves out where tensors lie and what kernels need: it gets so much less.
-  static constexpr unsigned mostSearches = 4;
-  double searched = *limit;
-  WithoutWarnings again(messages);
-  for (unsigned searches = 1;; ++searches) {
-    auto plan = openPlan(*compiled);
-    if (!plan)
-      return plan.error();
-    double bytes = fullestArena(*plan);
-    if (bytes <= *limit)
-      return compiled;
-    searched -= bytes - *limit;
-    std::string what =
-        "the plan needs " + bytesText(bytes) + " on its fullest device, more than the limit of " + bytesText(*limit);
-    if (searches == mostSearches || searched <= 0)
-      return makeError(Status::Infeasible, what, "; take more devices, a larger --memory or a smaller --batch");
-    messages.note(what + "; searching for one of " + bytesText(searched));
-    compiled = ModelCompiler(request, again, searched).run();
-    if (!compiled)
-      return compiled;
+  auto &[bytes, reason] = *byHost;
+  // Only the search can do with less.
+  if (compiled->strategy != "auto") {
+    messages.warning(reason + "; to run, it takes a host with more");
+    return compiled;
   }
+  std::string memory = std::to_string(static_cast<uint64_t>(bytes) >> 20) + "MiB";
+  messages.note(reason + "; searching as with --memory " + memory + ", which you may set higher");
+  request.target.memory = memory;
+  WithoutWarnings again(messages);
+  return compileWithinLimits(request, again);
 }
 
 /// Seconds of a step, by the simulator; -1 where it was not asked.

@@ -49,7 +49,7 @@ std::string ModelCompiler::continuation(StringRef stage) const {
   bool chooses = target.strategy.empty() || target.strategy == "auto" || target.strategy == "pipeline";
   bool resamples = trains() && (chooses || target.batch != 0 || sync ||
                                 (target.microbatches != "auto" && target.microbatches != "1"));
-  if ((!isPlaced && (resamples || request.decision || searchedBytes)) || (!isBuilt && buckets))
+  if ((!isPlaced && (resamples || request.decision || memoryShare < 1)) || (!isBuilt && buckets))
     return "";
   std::vector<std::string> options = givenOptions(target), codegen, emit;
   if (target.reference)

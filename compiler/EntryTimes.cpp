@@ -46,6 +46,22 @@ std::vector<double> arenaBytes(const runtime::Plan &plan, const runtime::Entry &
   return bytes;
 }
 
+std::vector<double> arenaBytes(const runtime::Plan &plan) {
+  // Replicas and their keeper have arenas of their own.
+  std::map<std::pair<uint32_t, bool>, double> ofMesh;
+  for (const runtime::Entry &entry : plan->entries)
+    for (const runtime::Program &program : entry.programs) {
+      double &bytes = ofMesh[{program.mesh, isOfReplicas(*plan, entry)}];
+      bytes = std::max(bytes, static_cast<double>(program.arenaBytes));
+    }
+  std::vector<double> all(plan->devices.size());
+  for (auto [mesh, bytes] : ofMesh)
+    for (uint32_t device : plan->meshes[mesh.first].devices)
+      for (uint32_t replica = 0; replica != (mesh.second ? plan->replicas->count : 1); ++replica)
+        all[device + (mesh.second ? replica * plan->replicas->devices : 0)] += bytes;
+  return all;
+}
+
 /// By instruction the longest time that a device of the program takes for it.
 static InstructionSeconds secondsOf(const runtime::Entry &entry, const runtime::SimulationResult &simulated) {
   InstructionSeconds seconds;

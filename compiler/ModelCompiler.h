@@ -30,12 +30,22 @@ struct Buckets {
   bool areBatches() const { return dim.empty(); }
 };
 
+/// A device whose arenas are larger than they may be.
+struct MissingMemory {
+  std::string device;
+  double bytes = 0, limit = 0; ///< limit: above zero
+  double searched = 0;         ///< What the search expected of the bytes, where there was one.
+
+  /// "the plan needs 9.00 GiB on device "gpu0", more than the limit of 8.00 GiB".
+  std::string text() const;
+};
+
 /// Compiles one model.
 class ModelCompiler {
 public:
-  /// The search keeps below `searchedBytes` on each device, if that is given, else below the request's limit.
-  ModelCompiler(const CompileRequest &request, Messages &messages, std::optional<double> searchedBytes = {})
-      : request(request), messages(messages), searchedBytes(searchedBytes), model(request.model) {
+  /// A search may take `memoryShare` of each device's memory (search::SearchRequest::memoryShare).
+  ModelCompiler(const CompileRequest &request, Messages &messages, double memoryShare = 1)
+      : request(request), messages(messages), memoryShare(memoryShare), model(request.model) {
     model.training = trains();
     model.keepsDropout = onlyPlans() && !request.target.noDropout;
     result.context = createContext();
@@ -59,6 +69,12 @@ public:
   }
 
   Expected<CompiledModel> run();
+
+  /// Of a plan that takes more memory than a device has or than --memory allows, for which run() returns
+  /// Status::Infeasible: how much more, on the device where that is most.
+  const std::optional<MissingMemory> &missingMemory() const { return missing; }
+  /// Whether a search found the plan.
+  bool hasSearched() const { return result.report.has_value(); }
 
   /// The stages of a borrowed module. Status::Unsupported where the model would have to be imported again.
   Error placeBorrowed();
@@ -138,6 +154,10 @@ private:
   Error generate();
   Error schedule();
   Error emit();
+  /// Notes where the plan takes too much memory. Status::Infeasible where it does.
+  Error checkMemory(const runtime::Plan &plan);
+  /// What emission found wrong.
+  Error emissionError(llvm::Error error);
   /// The options with what was chosen for them.
   TargetOptions chosenOptions() const;
   Expected<std::vector<EntryTimes>> simulateSteps();
@@ -151,7 +171,7 @@ private:
 
   const CompileRequest &request;
   Messages &messages;
-  std::optional<double> searchedBytes;
+  double memoryShare = 1;
   ModelOptions model;
   CompiledModel result;
   mlir::MLIRContext *context = nullptr;
@@ -170,6 +190,7 @@ private:
   /// How the model was placed.
   PlaceOptions placing;
   ImportReport importReport;
+  std::optional<MissingMemory> missing;
   Machine machine;
   /// With --sync: how replicas keep together, how many there are, and the machine of all of them.
   std::optional<Synchronization> sync;

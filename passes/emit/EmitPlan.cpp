@@ -86,7 +86,7 @@ private:
     if (!error)
       return bytes;
     if (error.status() == runtime::Status::Infeasible)
-      return llvm::make_error<PlanError>(error.status(), error.text());
+      return llvm::make_error<PlanError>(error.status(), error.text(), std::move(bytes));
     return makePlanError("plan does not verify: " + error.text());
   }
 

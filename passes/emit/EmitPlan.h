@@ -50,15 +50,19 @@ class PlanError : public llvm::ErrorInfo<PlanError> {
 public:
   static char ID; // NOLINT(readability-identifier-naming): the name that llvm::ErrorInfo asks for
 
-  PlanError(runtime::Status status, std::string message) : status(status), text(std::move(message)) {}
+  PlanError(runtime::Status status, std::string message, std::vector<char> plan = {})
+      : status(status), text(std::move(message)), plan(std::move(plan)) {}
 
   runtime::Status getStatus() const { return status; }
+  /// The plan for which a device's memory does not suffice; else empty.
+  const std::vector<char> &getPlan() const { return plan; }
   void log(llvm::raw_ostream &stream) const override { stream << text; }
   std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
 
 private:
   runtime::Status status;
   std::string text;
+  std::vector<char> plan;
 };
 
 /// The plan of a module that the schedule stage left: `plan.program`s, kernels with their code, the placed graph, and

@@ -54,13 +54,6 @@ std::vector<double> parameterBytesByNode(const search::SearchGraph &graph) {
   return bytes;
 }
 
-double memoryOf(const DeviceSpec &device, double limit) {
-  auto own = static_cast<double>(device.memoryLimit);
-  if (limit > 0 && (own == 0 || limit < own))
-    own = limit;
-  return own > 0 ? own : std::numeric_limits<double>::infinity();
-}
-
 /// Nodes whose operators run once stand where the first of those that read them does.
 void moveToReaders(const search::SearchGraph &graph, std::vector<unsigned> &devices) {
   for (auto [index, op] : llvm::enumerate(graph.operators))
@@ -71,7 +64,7 @@ void moveToReaders(const search::SearchGraph &graph, std::vector<unsigned> &devi
 } // namespace
 
 placement::PlacementProblem placementProblemOf(const search::SearchGraph &graph, const Machine &machine,
-                                               ArrayRef<unsigned> devices, double memoryLimit) {
+                                               ArrayRef<unsigned> devices, const search::SearchRequest &request) {
   placement::PlacementProblem problem;
   // Transients are a maximum, and those of any task may come on top of what a device keeps.
   double transient = 0;
@@ -89,7 +82,7 @@ placement::PlacementProblem placementProblemOf(const search::SearchGraph &graph,
       firstOfKind.push_back(device);
       costs.emplace_back(deviceKindOf(machine, device), "f32");
     }
-    problem.devices.push_back({kind, std::max(0.0, memoryOf(spec, memoryLimit) - transient)});
+    problem.devices.push_back({kind, std::max(0.0, request.memoryOf(spec) - transient)});
   }
   std::vector<double> parameters = parameterBytesByNode(graph);
   for (double bytes : parameters)
@@ -114,13 +107,13 @@ placement::PlacementProblem placementProblemOf(const search::SearchGraph &graph,
   return problem;
 }
 
-ListPlacement placeByList(const search::SearchGraph &graph, const Machine &machine, double memoryLimit,
-                          double secondsToBeat) {
+ListPlacement placeByList(const search::SearchGraph &graph, const Machine &machine,
+                          const search::SearchRequest &request, double secondsToBeat) {
   ListPlacement made;
   // Branches side by side on devices that share cores gain nothing.
   std::vector<unsigned> devices = HostSharing(machine).devicesWithCores();
   devices.resize(std::min<size_t>(devices.size(), mostPlacedDevices));
-  placement::PlacementProblem problem = placementProblemOf(graph, machine, devices, memoryLimit);
+  placement::PlacementProblem problem = placementProblemOf(graph, machine, devices, request);
   auto tasks = placement::TaskGraph::make(problem);
   if (!tasks) {
     // Nodes that read each other's results cannot be placed as wholes.

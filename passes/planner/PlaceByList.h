@@ -32,13 +32,13 @@ struct ListPlacement {
 /// with the bytes of its parameters; `devices` are those of the machine that count, ascending. Operators that run once,
 /// before the first step, take no time.
 placement::PlacementProblem placementProblemOf(const search::SearchGraph &graph, const Machine &machine,
-                                               llvm::ArrayRef<unsigned> devices, double memoryLimit);
+                                               llvm::ArrayRef<unsigned> devices, const search::SearchRequest &request);
 
 /// The best placement that list scheduling finds, for inference, on devices that do not share cores, as many as there
 /// are branches in any model. Nothing is scheduled where the lower bound is not below `secondsToBeat`, as it is not for
 /// graphs without branches.
-ListPlacement placeByList(const search::SearchGraph &graph, const Machine &machine, double memoryLimit,
-                          double secondsToBeat);
+ListPlacement placeByList(const search::SearchGraph &graph, const Machine &machine,
+                          const search::SearchRequest &request, double secondsToBeat);
 
 /// What a plan's report says of a placement that is not taken, or of none.
 search::Considered considered(const ListPlacement &placement);

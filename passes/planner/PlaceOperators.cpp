@@ -275,7 +275,7 @@ private:
     if (request.training || request.degrees.any() || request.leastCost || options.machine.devices.size() < 2 ||
         !made.pins.empty())
       return;
-    ListPlacement placement = placeByList(made.graph, options.machine, request.memoryLimit, made.plan.seconds);
+    ListPlacement placement = placeByList(made.graph, options.machine, request, made.plan.seconds);
     // The report's bound is one of both kinds of plans.
     made.plan.lowerBound = std::min(made.plan.lowerBound, placement.lowerBound);
     if (placement.isFeasible() && placement.seconds < made.plan.seconds)

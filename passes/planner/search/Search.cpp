@@ -376,8 +376,8 @@ SearchFailure Searcher::infeasible() const {
               "of --degrees"
             : "no plan keeps to the placement file: free some of its groups or splits"};
   }
-  double withheld = withheldFrom(limit), needed = leastBytes + withheld;
-  limit += withheld;
+  double all = limit / request.memoryShare, needed = leastBytes + all - limit;
+  limit = all;
   if (request.isDecided)
     return {true, llvm::formatv("the plan does not fit into the memory of machine \"{0}\": it needs {1} on its fullest "
                                 "device, {2} more than the limit of {3}; compile the model for that machine",
@@ -407,7 +407,7 @@ std::variant<FoundPlan, SearchFailure> Searcher::finish(double least) {
   unsigned fullest = llvm::max_element(bytes) - bytes.begin();
   for (unsigned kind = 0; kind != runs.size(); ++kind)
     if (llvm::is_contained(runs[kind].devices, fullest) && std::isfinite(memoryOf(kind)))
-      best->memoryLimit = memoryOf(kind) + withheldFrom(memoryOf(kind));
+      best->memoryLimit = memoryOf(kind) / request.memoryShare;
   addExpectations();
   return std::move(*best);
 }

@@ -57,8 +57,8 @@ struct SearchRequest {
   unsigned optimizerStates = 2;
   /// Bytes of a device; 0: those of the machine.
   double memoryLimit = 0;
-  /// By how much that is less than what somebody allowed, for what the search does not count. It is said, not searched.
-  double memoryWithheld = 0;
+  /// How much of a device's memory plans may take by the search's own account. The rest is for what that leaves out.
+  double memoryShare = 1;
   solver::SolveOptions solver;
   /// Seconds after which the best plan so far is taken; 0: no limit.
   double timeBudget = 0;
@@ -81,6 +81,9 @@ struct SearchRequest {
   double mostSeconds = std::numeric_limits<double>::infinity();
   /// Called with a line about the best plan so far, by one thread at a time.
   std::function<void(const std::string &)> progress;
+
+  /// Bytes of a device that plans may take.
+  double memoryOf(const DeviceSpec &device) const;
 };
 
 /// What the plan expects of one operator.

@@ -10,6 +10,14 @@
 
 namespace cleave::search {
 
+double SearchRequest::memoryOf(const DeviceSpec &device) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (double limit : {static_cast<double>(device.memoryLimit), memoryLimit})
+    if (limit > 0)
+      least = std::min(least, limit);
+  return memoryShare * least;
+}
+
 static bool alike(const DeviceSpec &left, const DeviceSpec &right) {
   return left.kind == right.kind && left.cores == right.cores && left.memoryLimit == right.memoryLimit &&
          left.driver == right.driver && left.zone == right.zone;
@@ -251,9 +259,8 @@ uint64_t Searcher::classOf(unsigned first, unsigned last) {
 double Searcher::leastMemory(const Run &run) const {
   double least = std::numeric_limits<double>::infinity();
   for (unsigned device : run.devices)
-    if (uint64_t limit = machine.devices[device].memoryLimit)
-      least = std::min(least, static_cast<double>(limit));
-  return request.memoryLimit > 0 ? std::min(least, request.memoryLimit) : least;
+    least = std::min(least, request.memoryOf(machine.devices[device]));
+  return least;
 }
 
 double Searcher::hiddenCost(const Run &run) const {

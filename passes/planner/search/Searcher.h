@@ -177,10 +177,8 @@ private:
   friend class LeastCosts;
   friend class EveryWay; // The brute force of tests.
 
-  /// Bytes of each device of a run.
+  /// Bytes that plans may take of each device of a run.
   double memoryOf(unsigned kind) const { return memories[kind]; }
-  /// What is withheld of such a limit.
-  double withheldFrom(double limit) const { return limit == request.memoryLimit ? request.memoryWithheld : 0; }
   double leastMemory(const Run &run) const;
   /// Bytes of its host's memory that each device of a run may take.
   double leastHostRoom(const Run &run) const;

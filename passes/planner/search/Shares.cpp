@@ -357,12 +357,8 @@ private:
       stage.devices.insert(stage.devices.end(), kind.devices.begin(), kind.devices.end());
       double more = static_cast<double>((group.samples + group.coordinates - 1) / group.coordinates) / even;
       most = std::max(most, more);
-      double limit = request.memoryLimit;
-      for (uint64_t bytes : {kind.spec.memoryLimit, machine.kinds.at(kind.spec.kind).memory})
-        if (bytes && (!limit || static_cast<double>(bytes) < limit))
-          limit = static_cast<double>(bytes);
       double kept = stage.parameters + stage.gradients + stage.optimizer;
-      if (limit && kept + (stage.activations + stage.transient) * more > limit)
+      if (kept + (stage.activations + stage.transient) * more > request.memoryOf(kind.spec))
         return false;
     }
     stage.activations *= most;

@@ -46,12 +46,18 @@ std::string branches() {
   return text;
 }
 
+search::SearchRequest withMemory(double bytes) {
+  search::SearchRequest request;
+  request.memoryLimit = bytes;
+  return request;
+}
+
 constexpr double vector = 4 * 128, matrix = 4 * 128 * 128;
 constexpr double ofProduct = (matrix + 2 * vector) / deviceBandwidth, ofSum = 3 * vector / deviceBandwidth;
 
 TEST(PlaceByList, RunsBranchesSideBySide) {
   ModelGraph model(branches());
-  ListPlacement placement = placeByList(model.graph, twoDevices(), 0, 1);
+  ListPlacement placement = placeByList(model.graph, twoDevices(), {}, 1);
   ASSERT_TRUE(placement.isFeasible());
   ASSERT_EQ(placement.devices.size(), 3u);
   EXPECT_NE(placement.devices[0], placement.devices[1]);
@@ -68,14 +74,15 @@ TEST(PlaceByList, KeepsParametersWithinMemory) {
   ModelGraph model(branches());
   // Both matrices fit on one device with the largest operator's operands, or not.
   double transient = matrix + 2 * vector;
-  placement::PlacementProblem problem = placementProblemOf(model.graph, twoDevices(), {0, 1}, 2 * matrix + transient);
+  placement::PlacementProblem problem =
+      placementProblemOf(model.graph, twoDevices(), {0, 1}, withMemory(2 * matrix + transient));
   EXPECT_EQ(problem.devices[0].memory, 2 * matrix);
-  EXPECT_FALSE(placeByList(model.graph, twoDevices(), matrix / 2 + transient, 1).isFeasible());
+  EXPECT_FALSE(placeByList(model.graph, twoDevices(), withMemory(matrix / 2 + transient), 1).isFeasible());
 }
 
 TEST(PlaceByList, SchedulesNothingThatCannotBeFaster) {
   ModelGraph model("mlp", {{"layers", 3}});
-  ListPlacement placement = placeByList(model.graph, twoDevices(), 0, 1e-9);
+  ListPlacement placement = placeByList(model.graph, twoDevices(), {}, 1e-9);
   EXPECT_FALSE(placement.isFeasible());
   EXPECT_GT(placement.lowerBound, 1e-9);
   EXPECT_NE(considered(placement).whyNot.find("ms or more"), std::string::npos);
