@@ -109,17 +109,23 @@ FailureOr<OperatorLayouts> findLayouts(Operation *op, const MeshShape &mesh) {
 /// Gives the axes of a dimension's parts to its factors. Whether every axis found a factor of its own.
 static void followDim(const dist::DimParts &parts, const DimFactors &factors, const SplitRule &rule,
                       const MeshShape &mesh, SmallVectorImpl<Axes> &axes, llvm::SmallPtrSetImpl<Attribute> &used) {
-  size_t next = 0;
-  for (const Part &part : parts) {
-    // The factors that make up this part; the first of them is the one that is cut.
+  size_t next = 0, nextPart = 0;
+  while (nextPart != parts.size()) {
+    // Parts and factors that make up the same. The first factor is the one that is cut, as the first part is: where
+    // there are several parts, only nearly at the same places if these are not equally large.
+    const Part &part = parts[nextPart++];
+    while (part.size > 1 && next != factors.size() && rule.factors[factors[next]].size == 1)
+      ++next;
     size_t first = next;
-    int64_t size = 1;
-    while (next != factors.size() && (size < part.size || next == first))
-      size *= rule.factors[factors[next++]].size;
-    if (size != part.size || first == next)
-      return;
+    int64_t ofParts = part.size, ofFactors = 1;
+    while (next == first || ofFactors != ofParts) {
+      bool takesPart = next != first && ofParts < ofFactors;
+      if (takesPart ? nextPart == parts.size() : next == factors.size())
+        return;
+      takesPart ? ofParts *= parts[nextPart++].size : ofFactors *= rule.factors[factors[next++]].size;
+    }
     const Factor &factor = rule.factors[factors[first]];
-    bool fits = part.axes.empty() || factor.size == part.size || !Part{factor.size, part.axes, {}}.isPadded(mesh);
+    bool fits = part.axes.empty() || factor.size == ofParts || !Part{factor.size, part.axes, {}}.isPadded(mesh);
     bool allowed = factor.kind == FactorKind::Parallel || factor.kind == FactorKind::Reduction;
     bool isFree =
         axes[factors[first]].empty() && llvm::none_of(part.axes, [&](StringAttr axis) { return used.contains(axis); });

@@ -215,19 +215,28 @@ LogicalResult StepWriter::joinCotangents(Microbatch &microbatch, Value of, Array
   return success();
 }
 
+/// A parameter that several operators read, tied weights say, may have gradients that lie differently. Added to one sum,
+/// each of a microbatch would be exchanged; in sums of their own only these are, once a step.
+Value &StepWriter::sumOf(Parameter &parameter, Attribute mesh, const std::optional<Layout> &layout) {
+  for (GradientSum &sum : parameter.gradients)
+    if (sum.mesh == mesh && sum.layout == layout)
+      return sum.value;
+  return parameter.gradients.emplace_back(GradientSum{mesh, layout, Value()}).value;
+}
+
 LogicalResult StepWriter::addCotangent(Microbatch &microbatch, Value of, Value cotangent) {
   Operation *producer = of.getDefiningOp();
   auto parameter = producer ? parameters.find(nameOf(producer)) : parameters.end();
-  Value &sum =
-      parameter != parameters.end() ? parameter->second.gradients[currentMesh(cotangent)] : microbatch.cotangents[of];
-  if (!sum) {
-    sum = cotangent;
-    return success();
-  }
   auto known = places.find(cotangent);
   std::optional<Layout> layout = known ? std::optional(*known) : std::nullopt;
   if (parameter != parameters.end() && options.of(currentMesh(cotangent)).zero >= 2)
     layout = shareReplicas(parameter->second.home, places.shapeOf(currentMesh(cotangent)));
+  Value &sum = parameter != parameters.end() ? sumOf(parameter->second, currentMesh(cotangent), layout)
+                                             : microbatch.cotangents[of];
+  if (!sum) {
+    sum = cotangent;
+    return success();
+  }
   recorder.take();
   sum = dfg::AddOp::create(builder, cotangent.getLoc(), sum, cotangent);
   if (parameter != parameters.end())

@@ -28,13 +28,13 @@ LogicalResult StepWriter::placeCreated(FlatSymbolRefAttr mesh, StringRef by,
 FailureOr<Value> StepWriter::sumAtHome(Parameter &parameter) {
   FlatSymbolRefAttr home = dist::getPlace(parameter.read).getMesh();
   Value sum;
-  for (auto &[mesh, gradient] : parameter.gradients) {
+  for (const GradientSum &gradient : parameter.gradients) {
     if (!sum) {
-      sum = gradient;
+      sum = gradient.value;
       continue;
     }
     recorder.take();
-    Value added = dfg::AddOp::create(builder, gradient.getLoc(), sum, gradient);
+    Value added = dfg::AddOp::create(builder, gradient.value.getLoc(), sum, gradient.value);
     if (failed(placeCreated(home, "gradient", {{added, parameter.home}})))
       return failure();
     sum = added;

@@ -75,6 +75,13 @@ public:
   ChangedParameters takeChanged() { return std::move(changed); }
 
 private:
+  /// The sum of gradients on a mesh, and how they lie, as far as that is known.
+  struct GradientSum {
+    mlir::Attribute mesh;
+    std::optional<dist::Layout> layout;
+    mlir::Value value;
+  };
+
   /// A parameter that the step reads, and writes if it is trained or the forward graph writes it.
   struct Parameter {
     dfg::ReadOp read; ///< In the step, placed at home.
@@ -84,8 +91,8 @@ private:
     dist::Layout updated; ///< As the optimizer works on it.
     /// Replicas have parts of it, and tasks gather the whole.
     bool isShared = false;
-    /// By mesh: the sum of its gradients so far, and how it lies.
-    llvm::MapVector<mlir::Attribute, mlir::Value> gradients;
+    /// Those of its gradients that lie alike, added up so far.
+    llvm::SmallVector<GradientSum, 1> gradients;
   };
 
   /// What there is of a microbatch.
@@ -254,6 +261,8 @@ private:
 
   /// Adds to the cotangent of a value of the forward graph; that of a parameter is the whole step's.
   mlir::LogicalResult addCotangent(Microbatch &microbatch, mlir::Value of, mlir::Value cotangent);
+  /// The sum of the parameter's gradients that lie so; none yet where the first is to come.
+  mlir::Value &sumOf(Parameter &parameter, mlir::Attribute mesh, const std::optional<dist::Layout> &layout);
 
   /// Of a value of the step; that of a constant is the one of the operator at hand.
   dist::PlaceAttr placeOf(mlir::Value value);
