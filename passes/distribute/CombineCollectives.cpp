@@ -249,11 +249,17 @@ private:
     return llvm::min_element(bucket, before)->op;
   }
 
+  /// Moves an operator in front of another one. Operation::moveBefore would have all of the block's numbered anew.
+  static void move(Operation *op, Operation *before) {
+    op->remove();
+    before->getBlock()->getOperations().insert(before->getIterator(), op);
+  }
+
   /// Moves what an operator needs in front of it, where it does not stand there.
   static void bringOperands(Operation *op) {
     for (Value operand : op->getOperands())
       if (Operation *producer = operand.getDefiningOp(); producer && op->isBeforeInBlock(producer)) {
-        producer->moveBefore(op);
+        move(producer, op);
         bringOperands(producer);
       }
   }
@@ -262,7 +268,7 @@ private:
     if (bucket.size() == 1) {
       Operation *op = bucket.front().op, *place = placeOf(bucket);
       if (place != op)
-        op->moveBefore(place);
+        move(op, place);
       return bringOperands(op);
     }
     SmallVector<Location> locations;
@@ -313,7 +319,7 @@ private:
     llvm::sort(inOrder, [](Operation *left, Operation *right) { return left->isBeforeInBlock(right); });
     Operation *last = combined;
     for (Operation *op : inOrder) {
-      op->moveAfter(last);
+      move(op, last->getNextNode());
       last = op;
     }
   }

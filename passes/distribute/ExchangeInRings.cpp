@@ -37,6 +37,11 @@ private:
 
   void runOnOperation() override {
     bool hasDecided = false;
+    placed.clear();
+    for (auto graph : getOperation().getOps<dfg::GraphOp>())
+      for (auto softmax : graph.getBody().getOps<dfg::SoftmaxOp>())
+        if (dist::PlaceAttr place = dist::getPlace(softmax))
+          placed[{softmax.getLoc(), place.getMesh().getAttr()}].push_back(softmax);
     for (auto program : getOperation().getOps<dist::ProgramOp>())
       hasDecided |= exchange(program);
     if (keys == "ring" && !hasDecided)
@@ -55,8 +60,11 @@ private:
         softmax->removeDiscardableAttr(dist::keysAttrName);
       }
     DenseSet<Operation *> seen;
-    // Found one by one: a ring takes the place of softmaxes that repeat its own.
-    for (dfg::SoftmaxOp softmax = next(program, seen); softmax; softmax = next(program, seen)) {
+    std::vector<dfg::SoftmaxOp> left = unseen(program, seen);
+    while (!left.empty()) {
+      dfg::SoftmaxOp softmax = left.back();
+      left.pop_back();
+      seen.insert(softmax);
       std::string why;
       Location location = softmax.getLoc();
       std::optional<dist::KeyExchange> planned;
@@ -73,8 +81,11 @@ private:
         why = describe(*decision);
       else if (planned && planned->isRing)
         why = (why.empty() ? "are not gathered" : why) + ", where the planner has them go around";
-      if (decision && decision->isRing)
+      // A ring takes the place of softmaxes that repeat its own.
+      if (decision && decision->isRing) {
         writeKeyRing(*ring);
+        left = unseen(program, seen);
+      }
       if (!why.empty() && keys != "gather")
         note(decisions, why, location);
     }
@@ -82,11 +93,14 @@ private:
     return !decisions.empty();
   }
 
-  static dfg::SoftmaxOp next(dist::ProgramOp program, DenseSet<Operation *> &seen) {
+  /// The last one first.
+  static std::vector<dfg::SoftmaxOp> unseen(dist::ProgramOp program, const DenseSet<Operation *> &seen) {
+    std::vector<dfg::SoftmaxOp> left;
     for (auto softmax : program.getBody().getOps<dfg::SoftmaxOp>())
-      if (seen.insert(softmax).second)
-        return softmax;
-    return {};
+      if (!seen.contains(softmax))
+        left.push_back(softmax);
+    std::reverse(left.begin(), left.end());
+    return left;
   }
 
   /// As `keys` says, else as the planner decided, else as takes less.
@@ -102,16 +116,11 @@ private:
 
   /// Writes it on the attention of the placed graphs, from which explanations are made. Nothing: there is none.
   void record(Location location, dist::MeshOp mesh, const std::optional<dist::KeyExchange> &decision) {
-    for (auto graph : getOperation().getOps<dfg::GraphOp>())
-      for (auto softmax : graph.getBody().getOps<dfg::SoftmaxOp>()) {
-        dist::PlaceAttr place = dist::getPlace(softmax);
-        if (softmax.getLoc() != location || !place || place.getMesh().getAttr() != mesh.getSymNameAttr())
-          continue;
-        if (decision)
-          dist::setKeyExchange(softmax, *decision);
-        else
-          softmax->removeDiscardableAttr(dist::keysAttrName);
-      }
+    for (dfg::SoftmaxOp softmax : placed.lookup({location, mesh.getSymNameAttr()}))
+      if (decision)
+        dist::setKeyExchange(softmax, *decision);
+      else
+        softmax->removeDiscardableAttr(dist::keysAttrName);
   }
 
   static std::string describe(const dist::KeyExchange &decision) {
@@ -138,6 +147,9 @@ private:
         remark << "; " << decision.count << " such places in all";
     }
   }
+
+  /// Of the placed graphs, by location and mesh.
+  DenseMap<std::pair<Location, StringAttr>, SmallVector<dfg::SoftmaxOp, 1>> placed;
 };
 
 } // namespace
