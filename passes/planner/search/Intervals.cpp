@@ -74,18 +74,29 @@ static std::string typeOf(const SearchGraph &graph, unsigned tensor) {
   return text;
 }
 
-unsigned Intervals::pieceOf(unsigned first, unsigned last) {
-  auto [entry, isNew] = pieceByLayers.try_emplace({first, last}, 0);
+/// How many operands of operators [first, last) are summed later in a stage with operators before `stageEnd`.
+static unsigned countSummedLater(const SearchGraph &graph, unsigned first, unsigned last, unsigned stageEnd) {
+  unsigned count = 0;
+  for (const SharedParameter &shared : graph.shared) {
+    auto inStage = llvm::ArrayRef(shared.holders).take_while([&](unsigned holder) { return holder < stageEnd; });
+    if (!inStage.empty())
+      count += llvm::count_if(inStage.drop_back(), [&](unsigned holder) { return holder >= first && holder < last; });
+  }
+  return count;
+}
+
+unsigned Intervals::pieceOf(unsigned first, unsigned last, unsigned stageEnd) {
+  const Boundary &from = graph.boundaries[first], &to = graph.boundaries[last], &end = graph.boundaries[stageEnd];
+  auto [entry, isNew] = pieceByLayers.try_emplace({first, last, countSummedLater(graph, from.at, to.at, end.at)}, 0);
   if (!isNew)
     return entry->second;
-  const Boundary &from = graph.boundaries[first], &to = graph.boundaries[last];
-  std::string key = graph.structureOf(from.at, to.at) + typeOf(graph, from.single) + typeOf(graph, to.single);
+  std::string key = graph.structureOf(from.at, to.at, end.at) + typeOf(graph, from.single) + typeOf(graph, to.single);
   for (unsigned index = from.at; index != to.at; ++index)
     if (auto known = fixed.find(index); known != fixed.end())
       key += "f" + std::to_string(index);
   auto [structure, isNewStructure] = pieceByStructure.try_emplace(std::move(key), pieces.size());
   if (isNewStructure)
-    pieces.emplace_back(first, last);
+    pieces.push_back({first, last, stageEnd});
   return entry->second = structure->second;
 }
 
@@ -108,7 +119,8 @@ unsigned Intervals::nodeOf(unsigned first, unsigned last) {
   unsigned node = 0;
   llvm::SmallVector<unsigned> cuts = cutsOf(first, last);
   for (auto [begin, end] : llvm::zip(llvm::ArrayRef(cuts).drop_back(), llvm::ArrayRef(cuts).drop_front())) {
-    unsigned passed = begin >= layers ? layers : 0, piece = pieceOf(begin - passed, end - passed);
+    unsigned passed = begin >= layers ? layers : 0;
+    unsigned piece = pieceOf(begin - passed, end - passed, std::min(last - passed, layers));
     auto [longer, isNewNode] = nodes[node].longer.try_emplace(piece, nodes.size());
     unsigned next = longer->second;
     if (isNewNode) {
@@ -129,9 +141,11 @@ Intervals::Table &Intervals::tableOf(unsigned piece, unsigned setting) {
     known.resize(pieces.size());
   std::unique_ptr<Table> &table = known[piece];
   if (!table) {
-    auto [first, last] = pieces[piece];
+    auto [first, last, stageEnd] = pieces[piece];
     const Boundary &from = graph.boundaries[first], &to = graph.boundaries[last];
-    const auto &[grid, cost, options] = settings[setting];
+    const auto &[grid, cost, ofSetting] = settings[setting];
+    PieceOptions options = ofSetting;
+    options.stageEnd = graph.boundaries[stageEnd].at;
     table = std::make_unique<Table>(
         std::make_unique<Piece>(graph, from.at, to.at, from.single, to.single, *grid, *cost, options, fixed), layouts);
   }
@@ -281,7 +295,7 @@ std::array<double, solver::numLanes> Intervals::leastInsideOf(unsigned layer, un
   if (!isSingle(layer))
     return least;
   least.fill(solver::forbidden);
-  unsigned piece = pieceOf(layer, layer + 1);
+  unsigned piece = pieceOf(layer, layer + 1, numLayers());
   BundleCosts &costs = bundles[bundle];
   for (auto [index, value] : llvm::enumerate(lanesOf(tableOf(piece, costs.setting), piece, costs)))
     least[index % solver::numLanes] = std::min(least[index % solver::numLanes], value);
@@ -298,7 +312,7 @@ double Intervals::leastTransient(unsigned first, unsigned last, unsigned setting
 double Intervals::leastInside(unsigned layer, unsigned setting, const Weights &weights) {
   if (!isSingle(layer))
     return 0;
-  const std::vector<double> *values = tableOf(pieceOf(layer, layer + 1), setting).solve(weights).values();
+  const std::vector<double> *values = tableOf(pieceOf(layer, layer + 1, numLayers()), setting).solve(weights).values();
   return values ? *llvm::min_element(*values) : solver::forbidden;
 }
 

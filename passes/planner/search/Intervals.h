@@ -105,8 +105,12 @@ private:
   using Table = PieceTable;
   struct Products;
   struct Node;
+  struct PieceLayers {
+    unsigned first, last, stageEnd;
+  };
 
-  unsigned pieceOf(unsigned first, unsigned last);
+  /// In a stage that ends with the layer before `stageEnd`.
+  unsigned pieceOf(unsigned first, unsigned last, unsigned stageEnd);
   unsigned nodeOf(unsigned first, unsigned last);
   Table &tableOf(unsigned piece, unsigned setting);
   unsigned objectiveOf(unsigned setting, const Weights &weights);
@@ -150,9 +154,10 @@ private:
   std::vector<Objective> objectives;
   std::vector<std::vector<unsigned>> objectivesOf;
   /// Pieces by layers and by structure; where a piece of each structure first occurs.
-  std::map<std::pair<unsigned, unsigned>, unsigned> pieceByLayers;
+  /// By first layer, end, and how much of what is read in the piece is summed later in the stage.
+  std::map<std::tuple<unsigned, unsigned, unsigned>, unsigned> pieceByLayers;
   std::map<std::string, unsigned> pieceByStructure;
-  std::vector<std::pair<unsigned, unsigned>> pieces;
+  std::vector<PieceLayers> pieces;
   std::vector<Node> nodes;
   std::deque<Products> allProducts;
   llvm::BumpPtrAllocator productMemory;

@@ -278,6 +278,9 @@ void OperatorWork::addParameters(unsigned index, const OperatorStates &state, Su
       sums.parametersShared += held;
       continue;
     }
+    sums.parametersShared += held / replicas;
+    if (graph.isSummedLater(operand, index, options.stageEnd, options.included))
+      continue;
     sums.gradients += local * precision.gradient;
     double optimizer = local * precision.optimizer,
            update = updateSeconds(local, cost, precision, options.executor, operand.isFloat);
@@ -290,7 +293,6 @@ void OperatorWork::addParameters(unsigned index, const OperatorStates &state, Su
       optimizer = 0;
     }
     sums.optimizer += optimizer;
-    sums.parametersShared += held / replicas;
     sums.gradientsShared += local * precision.gradient / replicas;
     sums.optimizerShared += optimizer / replicas;
     sums.reduction += joinSeconds(local * precision.gradient, joined);

@@ -370,7 +370,9 @@ Factors Piece::Builder::follow(const Variable &made, const Operator &op, const s
 Piece::Piece(const SearchGraph &graph, unsigned first, unsigned last, unsigned entry, unsigned exit, const Grid &grid,
              const OperatorCost &cost, const PieceOptions &options, const FixedFactors &fixed)
     : first(first), last(last), options(options) {
-  Builder(*this, graph, entry, exit, grid, cost, options, fixed).run();
+  if (this->options.stageEnd == none)
+    this->options.stageEnd = last;
+  Builder(*this, graph, entry, exit, grid, cost, this->options, fixed).run();
 }
 
 Sums Piece::exchangeOf(unsigned edge, unsigned a, unsigned b) const {

@@ -74,6 +74,8 @@ struct PieceOptions {
   double offloadOptimizer = 0;
   /// By axis; missing ones are AxisRole::Any.
   llvm::SmallVector<AxisRole, 3> roles;
+  /// The end of the operators that are in the same stage (SearchGraph::isSummedLater); none: the piece's.
+  unsigned stageEnd = none;
   /// By operator of the graph: whether it is on this grid. Null: all are.
   const std::vector<bool> *included = nullptr;
 };

@@ -174,9 +174,29 @@ private:
         for (unsigned parameter : own)
           readers[parameter].push_back(index);
     }
-    for (auto [parameter, own] : llvm::zip_equal(result.parameters, readers)) {
-      if (parameter.trained && own.size() > 1)
-        result.shared.push_back({parameter.bytes, own});
+    std::vector<unsigned> sharedAs(result.parameters.size(), none);
+    for (auto [number, parameter] : llvm::enumerate(result.parameters))
+      if (parameter.trained && readers[number].size() > 1) {
+        sharedAs[number] = static_cast<unsigned>(result.shared.size());
+        result.shared.push_back({parameter.bytes, readers[number], {}});
+      }
+    for (auto [index, op] : llvm::enumerate(result.operators)) {
+      if (op.once)
+        continue;
+      for (Operand &operand : op.operands) {
+        llvm::ArrayRef<unsigned> made;
+        if (operand.parameter != none && result.parameters[operand.parameter].firstUse == index)
+          made = operand.parameter;
+        else if (operand.tensor != none && result.tensors[operand.tensor].firstUse == index)
+          made = sources[result.tensors[operand.tensor].producer];
+        bool isSum = operand.parameter != none || result.tensors[operand.tensor].learns;
+        if (!isSum || made.size() != 1 || sharedAs[made.front()] == none)
+          continue;
+        operand.shared = sharedAs[made.front()];
+        llvm::SmallVector<unsigned> &holders = result.shared[operand.shared].holders;
+        if (!llvm::is_contained(holders, index))
+          holders.push_back(index);
+      }
     }
   }
 
@@ -391,6 +411,13 @@ unsigned SearchGraph::placedWith(unsigned index) const {
   return index;
 }
 
+bool SearchGraph::isSummedLater(const Operand &operand, unsigned index, unsigned last,
+                                const std::vector<bool> *included) const {
+  return operand.shared != none && llvm::any_of(shared[operand.shared].holders, [&](unsigned holder) {
+           return holder > index && holder < last && (!included || (*included)[holder]);
+         });
+}
+
 double SearchGraph::flops() const {
   double total = 0;
   for (const Operator &op : operators)
@@ -481,7 +508,9 @@ static std::string describe(const SearchGraph &graph, const Operator &op) {
   return text;
 }
 
-std::string SearchGraph::structureOf(unsigned first, unsigned last) const {
+std::string SearchGraph::structureOf(unsigned first, unsigned last, unsigned stageEnd) const {
+  if (stageEnd == none)
+    stageEnd = last;
   std::string text;
   llvm::raw_string_ostream out(text);
   llvm::DenseMap<unsigned, unsigned> outside;
@@ -492,15 +521,18 @@ std::string SearchGraph::structureOf(unsigned first, unsigned last) const {
     for (const Operand &operand : op.operands) {
       if (operand.parameter != none) {
         const Parameter &parameter = parameters[operand.parameter];
-        out << 'p' << parameter.bytes << parameter.trained << (parameter.firstUse == index) << ' ';
+        out << 'p' << parameter.bytes << parameter.trained << (parameter.firstUse == index)
+            << isSummedLater(operand, index, stageEnd) << ' ';
         continue;
       }
       const Tensor &tensor = tensors[operand.tensor];
       if (tensor.producer != none && tensor.producer >= first)
-        out << 't' << tensor.producer - first << '.' << tensor.result << (tensor.firstUse == index) << ' ';
+        out << 't' << tensor.producer - first << '.' << tensor.result << (tensor.firstUse == index)
+            << isSummedLater(operand, index, stageEnd) << ' ';
       else
         out << 'x' << outside.try_emplace(operand.tensor, outside.size()).first->second << '.' << tensor.bytes
-            << tensor.batched << tensor.learns << (tensor.producer == none) << (tensor.firstUse == index) << ' ';
+            << tensor.batched << tensor.learns << (tensor.producer == none) << (tensor.firstUse == index)
+            << isSummedLater(operand, index, stageEnd) << ' ';
     }
   }
   return digestOf(text);

@@ -41,6 +41,9 @@ struct Tensor {
 struct Operand {
   unsigned tensor = none;
   unsigned parameter = none;
+  /// Of a shared parameter, or what is prepared of it, where the operator answers for that: an index into
+  /// SearchGraph::shared.
+  unsigned shared = none;
   double bytes = 0;
   bool isFloat = false;
   bool isRounded = false; ///< In arithmetic of mixed precision the operator reads it in bfloat16.
@@ -59,6 +62,9 @@ struct Parameter {
 struct SharedParameter {
   double bytes = 0;
   llvm::SmallVector<unsigned> readers; ///< Operators, ascending, each once.
+  /// Of these, those that answer for it or for something prepared of it. In one stage its gradients are one sum, and
+  /// the last of them answers for that, and for the optimizer.
+  llvm::SmallVector<unsigned> holders;
 };
 
 /// An operator's part of a kernel (Kernels.h): what is read and written of tensors in memory.
@@ -162,6 +168,10 @@ struct SearchGraph {
   /// Names of float inputs whose first dimension is 1, so that nothing tells the batch.
   std::vector<std::string> singleSample;
 
+  /// Whether a later operator before `last`, of those `included` if that is given, answers for the gradient of a shared
+  /// parameter, and not the one of that number.
+  bool isSummedLater(const Operand &operand, unsigned index, unsigned last,
+                     const std::vector<bool> *included = nullptr) const;
   /// The operator that stands where this one has to: of what runs once the first that reads it in steps, else itself.
   unsigned placedWith(unsigned index) const;
   /// Floating-point operations of a step, forward, on the model's batch.
@@ -174,7 +184,8 @@ struct SearchGraph {
   double parameterBytes() const;
   /// What operators [first, last) compute and how they are connected, as a digest of 16 bytes (XXH3): equal for equal
   /// layers.
-  std::string structureOf(unsigned first, unsigned last) const;
+  /// `stageEnd` is that of the stage's operators (isSummedLater); none: `last`.
+  std::string structureOf(unsigned first, unsigned last, unsigned stageEnd = none) const;
 };
 
 /// How many boundaries are kept where nothing else is said.
