@@ -94,6 +94,38 @@ TEST(Intervals, OfGptOnTwoAxesAreWorthWhatOnePieceIs) {
   expectEqual(model.graph, MachineGrid("v100-16g:4", {2, 2}), 3);
 }
 
+// The table of tokens is read again by the head, transposed: two copies of it, but one gradient.
+TEST(Intervals, CountGradientsOfTiedWeightsOnceAStage) {
+  ModelGraph model("gpt", smallGpt);
+  double trained = 0, table = 4.0 * 1000 * 256;
+  for (const Parameter &parameter : model.graph.parameters)
+    trained += parameter.trained ? parameter.bytes : 0;
+  for (int64_t devices : {1, 2}) {
+    MachineGrid on("v100-16g:" + std::to_string(devices), {devices});
+    Setting setting;
+    setting.grid = &on.grid;
+    setting.cost = &on.cost;
+    setting.options.training = true;
+    setting.options.precision.optimizer = 2;
+    Intervals intervals(model.graph);
+    unsigned number = intervals.addSetting(setting), layers = intervals.numLayers();
+    for (const Weights &weights : {Weights{1, 0}, Weights{1, 1e-12}}) {
+      const IntervalSums *whole = intervals.best(0, layers, number, weights);
+      double expected = leastAtOnce(model.graph, 0, layers, setting, weights);
+      EXPECT_NEAR(costOf(*whole, setting, weights), expected, expected * 1e-9);
+      if (devices != 1)
+        continue;
+      EXPECT_EQ(whole->gradients, trained);
+      EXPECT_EQ(whole->optimizer, 2 * trained);
+      EXPECT_EQ(whole->parameters, trained + table);
+      // In two stages each has one, and the optimizer's state with it.
+      EXPECT_EQ(intervals.best(0, layers - 1, number, weights)->gradients +
+                    intervals.best(layers - 1, layers, number, weights)->gradients,
+                trained + table);
+    }
+  }
+}
+
 TEST(Intervals, OfAlexnetAreWorthWhatOnePieceIs) {
   ModelGraph model("alexnet", {{"batch", 32}});
   expectEqual(model.graph, MachineGrid("k20x8:2", {2}), 30);
