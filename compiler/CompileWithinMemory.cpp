@@ -44,6 +44,18 @@ public:
   void note(const std::string &text) override { messages.note(text); }
 };
 
+/// Neither warnings, which another compilation of the same has given, nor errors, which need not be the last word.
+class WithoutProblems : public WithoutMessages {
+public:
+  using WithoutMessages::WithoutMessages;
+
+  void diagnostic(Diagnostic &diagnostic) override {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Note || diagnostic.getSeverity() == DiagnosticSeverity::Remark)
+      messages.diagnostic(diagnostic);
+  }
+  void note(const std::string &text) override { messages.note(text); }
+};
+
 } // namespace
 
 /// Of a plan for this host, of which nothing says how much memory it may take: what each device may, and why, where all
@@ -79,21 +91,35 @@ static std::string remedyFor(const TargetOptions &target, bool searches) {
 /// Compiles, again with less where a plan that the search found takes more memory than it may: the search's own account
 /// of memory leaves out where tensors lie and what kernels need.
 static Expected<CompiledModel> compileWithinLimits(const CompileRequest &request, Messages &messages) {
-  static constexpr unsigned mostSearches = 4;
+  static constexpr unsigned mostSearches = 6;
   static constexpr double lessEachTime = 0.005;
-  WithoutWarnings again(messages);
-  double share = 1;
+  WithoutProblems again(messages);
+  // Shares of the memory with which the search finds plans that take too much, or none.
+  double share = 1, tooLarge = 1, tooSmall = 0;
+  std::optional<MissingMemory> least;
   for (unsigned searches = 1;; ++searches) {
-    ModelCompiler compiler(request, searches == 1 ? messages : again, share);
+    ModelCompiler compiler(request, least ? again : messages, share);
     auto compiled = compiler.run();
-    if (compiled || !compiler.missingMemory())
+    const std::optional<MissingMemory> &missing = compiler.missingMemory();
+    if (compiled || (!missing && !(least && compiled.error().status() == Status::Infeasible)))
       return compiled;
-    const MissingMemory &missing = *compiler.missingMemory();
-    // The next plan is likely to need more than the search expects of it in the same proportion, if it is not the same.
-    share = (1 - lessEachTime * searches) * missing.searched / missing.bytes;
-    if (!compiler.hasSearched() || searches == mostSearches || share <= 0)
-      return makeError(Status::Infeasible, missing.text(), remedyFor(request.target, compiler.hasSearched()));
-    messages.note(missing.text() + "; searching for one of " + bytesText(share * missing.limit));
+    if (missing) {
+      tooLarge = share;
+      // The next plan is likely to need more than the search expects of it in the same proportion, if it is not the
+      // same.
+      share = (1 - lessEachTime * searches) * missing->searched / missing->bytes;
+      if (!least || missing->bytes / missing->limit < least->bytes / least->limit)
+        least = missing;
+    } else {
+      tooSmall = share;
+    }
+    if (share <= tooSmall)
+      share = (tooSmall + tooLarge) / 2;
+    bool searched = missing ? compiler.hasSearched() : true;
+    if (!searched || searches == mostSearches)
+      return makeError(Status::Infeasible, least->text(), remedyFor(request.target, searched));
+    messages.note((missing ? missing->text() : "no plan is that small") + "; searching for one of " +
+                  bytesText(share * least->limit));
   }
 }
 
