@@ -34,6 +34,10 @@ void OperatorWork::add(unsigned index, const Factors &factors, const OperatorSta
     sums.unmoved += sums.saved - saved;
 }
 
+/// What kernels of batch normalization read and write in training, in tensors of its result. Forward they read the
+/// operand for the mean and for the variance, and read and write it.
+static constexpr double statisticsPasses = 4;
+
 void OperatorWork::addAlone(unsigned index, const Factors &factors, const OperatorStates &state, Sums &sums) const {
   const Operator &op = graph.operators[index];
   if (op.scores && llvm::any_of(scoresState(op, state), AxisState::isByChunks)) {
@@ -81,7 +85,10 @@ void OperatorWork::addAlone(unsigned index, const Factors &factors, const Operat
     flops /= 2;
     work.flops /= 2;
   }
-  bool isInKernel = op.fused || (hasNoScores && op.cost.costClass != CostClass::Contraction);
+  bool findsStatistics = options.training && mlir::isa<dfg::BatchNormOp>(op.op);
+  if (findsStatistics)
+    work.bytes = statisticsPasses * resultBytes;
+  bool isInKernel = (op.fused && !findsStatistics) || (hasNoScores && op.cost.costClass != CostClass::Contraction);
   double forward = isInKernel ? flops / cost.peakFlops() : cost.seconds(work);
   sums.forward += forward;
   if (op.cost.costClass == CostClass::Contraction)
@@ -203,7 +210,7 @@ double OperatorWork::forwardBytes(const Operator &op, const OperatorStates &stat
     bytes += resultBytes;
   if (op.use->masks && options.training)
     bytes += maskBytes(op, state);
-  return bytes + op.use->passes * resultBytes;
+  return bytes + (op.use->passes + (options.training ? op.use->trainingPasses : 0)) * resultBytes;
 }
 
 double OperatorWork::touchedBytes(const Operator &op, const OperatorStates &state, double resultBytes) const {

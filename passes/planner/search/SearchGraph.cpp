@@ -458,9 +458,10 @@ static void writeKernel(llvm::raw_ostream &out, const Operator &op) {
   if (!op.use)
     return;
   const KernelUse &use = *op.use;
-  out << 'k' << use.isFree << use.isEpilogue << use.isStreamed << use.isCounted << use.passes << use.backwardPasses
-      << use.launches << use.launchesBackward << use.writes << use.passesOn << use.readsResultAgain << use.masks
-      << use.gradientReads << ' ' << use.share << ' ' << use.forwardProducts << ' ' << use.backwardProducts << ' ';
+  out << 'k' << use.isFree << use.isEpilogue << use.isStreamed << use.isCounted << use.passes << use.trainingPasses
+      << use.backwardPasses << use.launches << use.launchesBackward << use.writes << use.passesOn
+      << use.readsResultAgain << use.masks << use.gradientReads << ' ' << use.share << ' ' << use.forwardProducts << ' '
+      << use.backwardProducts << ' ';
   for (auto *flags : {&use.reads, &use.readsAgain, &use.writesGradient})
     for (bool flag : *flags)
       out << flag;
