@@ -30,7 +30,7 @@ class Dfg_Elementwise<string mnemonic, list<Trait> traits = [], code elementType
       return ::cleave::dfg::evaluateElementwise(*this, operands);
     }
     ::mlir::OpFoldResult $cppClass::fold(FoldAdaptor adaptor) {
-      return ::cleave::dfg::foldByEvaluation(*this, adaptor.getOperands());
+      return ::cleave::dfg::foldElementwise(*this, adaptor.getOperands());
     }
   }];
 }

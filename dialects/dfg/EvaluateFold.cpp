@@ -32,6 +32,30 @@ OpFoldResult foldByEvaluation(Operation *op, ArrayRef<Attribute> operands) {
   return results->front().toAttribute();
 }
 
+/// Whether an operand may have another shape without the result's being another one.
+static bool keepsShape(Operation *op, OpOperand &changed, Value to) {
+  FailureOr<SmallVector<int64_t>> shape = SmallVector<int64_t>();
+  for (OpOperand &operand : op->getOpOperands()) {
+    Value value = &operand == &changed ? to : operand.get();
+    shape = broadcastShapes(*shape, cast<RankedTensorType>(value.getType()).getShape());
+    if (failed(shape))
+      return false;
+  }
+  return llvm::equal(*shape, cast<RankedTensorType>(op->getResult(0).getType()).getShape());
+}
+
+OpFoldResult foldElementwise(Operation *op, ArrayRef<Attribute> operands) {
+  bool isChanged = false;
+  for (OpOperand &operand : op->getOpOperands()) {
+    auto repeated = operand.get().getDefiningOp<BroadcastOp>();
+    if (!repeated || !keepsShape(op, operand, repeated.getInput()))
+      continue;
+    operand.set(repeated.getInput());
+    isChanged = true;
+  }
+  return isChanged ? OpFoldResult(op->getResult(0)) : foldByEvaluation(op, operands);
+}
+
 /// The operator's only operand, if the result has its type and `movesNothing`; else the value by evaluation.
 template <typename OpTy> static OpFoldResult foldMovement(OpTy op, ArrayRef<Attribute> operands, bool movesNothing) {
   if (movesNothing && op->getOperand(0).getType() == op->getResult(0).getType())
