@@ -50,3 +50,19 @@ dfg.graph @unknown(%x: tensor<2xf32>) -> tensor<2xf32> {
   %0 = dfg.add %c, %x : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
   dfg.return %0 : tensor<2xf32>
 }
+
+// What an operator would repeat itself is not repeated before, unless it is what gives the result its shape.
+// CHECK-LABEL: dfg.graph @repeats
+// CHECK-SAME: (%[[X:.*]]: tensor<2x3x4xf32>, %[[Y:.*]]: tensor<3x1xf32>
+// CHECK: %[[KEPT:.*]] = dfg.broadcast %[[Y]] : (tensor<3x1xf32>) -> tensor<2x3x4xf32>
+// CHECK: %[[SUM:.*]] = dfg.add %[[X]], %[[Y]] : (tensor<2x3x4xf32>, tensor<3x1xf32>) -> tensor<2x3x4xf32>
+// CHECK: %[[PRODUCT:.*]] = dfg.mul %[[Y]], %[[KEPT]] : (tensor<3x1xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+// CHECK: %[[NEGATIVE:.*]] = dfg.neg %[[KEPT]] : (tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+// CHECK: dfg.return %[[SUM]], %[[PRODUCT]], %[[NEGATIVE]]
+dfg.graph @repeats(%x: tensor<2x3x4xf32>, %y: tensor<3x1xf32>) -> (tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<2x3x4xf32>) {
+  %0 = dfg.broadcast %y : (tensor<3x1xf32>) -> tensor<2x3x4xf32>
+  %1 = dfg.add %x, %0 : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %2 = dfg.mul %0, %0 : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  %3 = dfg.neg %0 : (tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+  dfg.return %1, %2, %3 : tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<2x3x4xf32>
+}
