@@ -57,7 +57,7 @@ constexpr double ofProduct = (matrix + 2 * vector) / deviceBandwidth, ofSum = 3 
 
 TEST(PlaceByList, RunsBranchesSideBySide) {
   ModelGraph model(branches());
-  ListPlacement placement = placeByList(model.graph, twoDevices(), {}, 1);
+  ListPlacement placement = placeByList(model.graph, twoDevices(), search::SearchRequest(), 1);
   ASSERT_TRUE(placement.isFeasible());
   ASSERT_EQ(placement.devices.size(), 3u);
   EXPECT_NE(placement.devices[0], placement.devices[1]);
@@ -82,7 +82,7 @@ TEST(PlaceByList, KeepsParametersWithinMemory) {
 
 TEST(PlaceByList, SchedulesNothingThatCannotBeFaster) {
   ModelGraph model("mlp", {{"layers", 3}});
-  ListPlacement placement = placeByList(model.graph, twoDevices(), {}, 1e-9);
+  ListPlacement placement = placeByList(model.graph, twoDevices(), search::SearchRequest(), 1e-9);
   EXPECT_FALSE(placement.isFeasible());
   EXPECT_GT(placement.lowerBound, 1e-9);
   EXPECT_NE(considered(placement).whyNot.find("ms or more"), std::string::npos);

@@ -135,8 +135,8 @@ TEST(SharedCores, SlowThePipelineWhileItIsFull) {
 // Branches are put side by side on as many devices as there are cores.
 TEST(SharedCores, BoundBranchesSideBySide) {
   ModelGraph model("inception", {{"batch", 1}});
-  ListPlacement two = placeByList(model.graph, hostWithCores(2, 2), {}, 1e9),
-                shared = placeByList(model.graph, hostWithCores(2, 4), {}, 1e9);
+  ListPlacement two = placeByList(model.graph, hostWithCores(2, 2), search::SearchRequest(), 1e9),
+                shared = placeByList(model.graph, hostWithCores(2, 4), search::SearchRequest(), 1e9);
   ASSERT_TRUE(two.isFeasible());
   EXPECT_EQ(shared.devices, two.devices);
   EXPECT_EQ(shared.seconds, two.seconds);
