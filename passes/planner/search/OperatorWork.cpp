@@ -88,7 +88,8 @@ void OperatorWork::addAlone(unsigned index, const Factors &factors, const Operat
   bool findsStatistics = options.training && mlir::isa<dfg::BatchNormOp>(op.op);
   if (findsStatistics)
     work.bytes = statisticsPasses * resultBytes;
-  bool isInKernel = (op.fused && !findsStatistics) || (hasNoScores && op.cost.costClass != CostClass::Contraction);
+  bool isInKernel = (op.fused && !findsStatistics) || (op.endsProduct && !options.training) ||
+                    (hasNoScores && op.cost.costClass != CostClass::Contraction);
   double forward = isInKernel ? flops / cost.peakFlops() : cost.seconds(work);
   sums.forward += forward;
   if (op.cost.costClass == CostClass::Contraction)

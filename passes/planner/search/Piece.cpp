@@ -40,9 +40,12 @@ double updateSeconds(double bytes, const OperatorCost &cost, const Precision &pr
                      bool isFloat) {
   if (executor.updateBytes > 0)
     return cost.streamSeconds(bytes / sizeof(float) * executor.updateBytes);
-  // Parameters and optimizer state are read and written, gradients read.
-  double held = isFloat ? precision.parameter : 1;
-  return cost.memorySeconds(bytes * (2 * held + precision.gradient + 2 * precision.optimizer));
+  // Parameters and optimizer state are read and written, gradients read. On processors each value of the state is a
+  // kernel of its own, which reads the gradient, and the parameter's reads them all.
+  double held = isFloat ? precision.parameter : 1, states = precision.optimizer;
+  bool isApart = cost.isOfProcessors() && states > 0;
+  double reads = isApart ? states * precision.gradient + states : precision.gradient;
+  return cost.memorySeconds(bytes * (2 * held + 2 * states + reads));
 }
 
 namespace {

@@ -378,8 +378,23 @@ private:
     });
   }
 
+  /// In a product's kernel, at whose end it is.
+  bool isAtEnd(const Operator &op) const {
+    if (op.results.size() != 1 || (op.cost.costClass != CostClass::Elementwise && !mlir::isa<dfg::BatchNormOp>(op.op)))
+      return false;
+    return llvm::any_of(op.operands, [&](const Operand &operand) {
+      if (operand.tensor == none || result.tensors[operand.tensor].producer == none)
+        return false;
+      const Tensor &tensor = result.tensors[operand.tensor];
+      const Operator &producer = result.operators[tensor.producer];
+      return tensor.uses.size() == 1 && !producer.once &&
+             (producer.cost.costClass == CostClass::Contraction || producer.endsProduct);
+    });
+  }
+
   void chooseLeaders() {
     for (auto [index, op] : llvm::enumerate(result.operators)) {
+      op.endsProduct = isAtEnd(op);
       if (!isCheap(op) || op.results.size() != 1)
         continue;
       unsigned data = followed(op);
@@ -489,7 +504,7 @@ static std::string describe(const SearchGraph &graph, const Operator &op) {
   llvm::raw_string_ostream out(text);
   out << op.op->getName().getStringRef() << ' ' << op.cost.flops << ' ' << op.cost.bytesRead << ' '
       << op.cost.bytesWritten << ' ' << static_cast<int>(op.cost.costClass) << ' ' << static_cast<int>(op.batch) << ' '
-      << static_cast<int>(op.sequence) << ' ' << op.once << op.fused << op.isForAttention << ' ';
+      << static_cast<int>(op.sequence) << ' ' << op.once << op.fused << op.endsProduct << op.isForAttention << ' ';
   if (op.scores)
     out << 'a' << op.scores->operand << op.scores->isResult << op.scores->keysDim << ' ' << op.scores->queries << ' '
         << op.scores->keys << ' ' << op.scores->streamsGradient << graph.attentions[op.scores->attention].mayBeRing

@@ -102,6 +102,9 @@ struct Operator {
   bool slides = false;                    ///< A convolution.
   bool once = false;                      ///< Depends on no input of the graph: it runs before the first step.
   bool fused = false; ///< Elementwise work in the kernel that makes its operand: no bytes of its own.
+  /// The same in inference, in a product's: batch normalization is folded into its weights, and what follows is done as
+  /// the result is written, the sum with another tensor, too.
+  bool endsProduct = false;
   /// Of attention that processors may compute without its scores in memory (dfg/Attention.h): which operand these are,
   /// none of the first product's, their last dimension, the sizes of that before it and of it, and whether their
   /// gradient is in memory no more than they are.
