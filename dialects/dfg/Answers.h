@@ -36,8 +36,8 @@ llvm::FailureOr<llvm::SmallVector<HostTensor>> evaluateElementwise(mlir::Operati
 /// elements stay unfolded, so that constants in the IR stay small.
 mlir::OpFoldResult foldByEvaluation(mlir::Operation *op, llvm::ArrayRef<mlir::Attribute> operands);
 
-/// The same of an elementwise operator, which else reads what a dfg.broadcast reads, and not its result, where the other
-/// operands leave it the shape that it has.
+/// The same of an elementwise operator, which else reads what a dfg.broadcast reads, and not its result, where the
+/// other operands leave it the shape that it has.
 mlir::OpFoldResult foldElementwise(mlir::Operation *op, llvm::ArrayRef<mlir::Attribute> operands);
 
 /// The cost of moving elements: every byte read and written once, no arithmetic.

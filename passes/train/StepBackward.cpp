@@ -215,8 +215,8 @@ LogicalResult StepWriter::joinCotangents(Microbatch &microbatch, Value of, Array
   return success();
 }
 
-/// A parameter that several operators read, tied weights say, may have gradients that lie differently. Added to one sum,
-/// each of a microbatch would be exchanged; in sums of their own only these are, once a step.
+/// A parameter that several operators read, tied weights say, may have gradients that lie differently. Added to one
+/// sum, each of a microbatch would be exchanged; in sums of their own only these are, once a step.
 Value &StepWriter::sumOf(Parameter &parameter, Attribute mesh, const std::optional<Layout> &layout) {
   for (GradientSum &sum : parameter.gradients)
     if (sum.mesh == mesh && sum.layout == layout)

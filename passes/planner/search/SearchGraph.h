@@ -85,7 +85,7 @@ struct KernelUse {
   /// Between the products of attention: what its kernels read and write together, in tensors of this one's result.
   double passes = 0, backwardPasses = 0;
   double trainingPasses = 0; ///< What training reads and writes more forward, in tensors of its result.
-  bool isCounted = false; ///< It is part of such kernels, which these passes say all of.
+  bool isCounted = false;    ///< It is part of such kernels, which these passes say all of.
   /// Streamed products: as how many of its own size it counts.
   double forwardProducts = 1, backwardProducts = 2;
 };

@@ -456,12 +456,13 @@ bool Searcher::memoryMayBind() const {
   return bytes > limit / 2;
 }
 
-/// What a byte is worth where all memory is worth the time of all devices.
+/// What a byte is worth where all memory is worth the time of all devices. Where there is less memory than the state
+/// takes, bytes are worth what they would be if there were as much: what a plan needs does not depend on what there is.
 double Searcher::secondsPerByte(int64_t microbatches) const {
-  double peak = 0, limit = 0;
+  double peak = 0, limit = 0, state = stateBytes(0, intervals.numLayers()) / static_cast<double>(busy.size());
   for (unsigned kind = 0; kind != runs.size(); ++kind) {
     peak += operatorCosts[kind]->peakFlops() * runs[kind].count();
-    limit += std::isfinite(memoryOf(kind)) ? memoryOf(kind) * runs[kind].count() : 0;
+    limit += std::isfinite(memoryOf(kind)) ? std::max(memoryOf(kind), state) * runs[kind].count() : 0;
   }
   double seconds = graph.flops() * batchScale(microbatches) * (request.training ? 3 : 1) / peak;
   return limit > 0 ? seconds * static_cast<double>(machine.devices.size()) / limit : 0;
