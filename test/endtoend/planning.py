@@ -205,22 +205,23 @@ def joined_products(found):
 def two_levels(folder):
     """Dense layers with much batch and small weights replicate them, those with little batch and large weights are cut.
     The published plan for the latter is one for a grid of one axis: columns and rows in turn, every second product
-    joined, three forward and two backward. With two axes at hand there may be a faster one."""
+    joined, three forward and two backward. With two axes at hand there may be a faster one. Gradients are taken off as they
+    are: an optimizer with state would rather have its biases cut than all products in turn."""
     def layers(batch, hidden):
         sizes = ("--layers", 6, "--batch", batch, "--inputs", hidden, "--hidden", hidden, "--classes", hidden)
         return zoo(folder, "mlp", *map(str, sizes))
 
-    machine = os.path.join(INPUTS, "four-cores.yaml")
+    machine, train = os.path.join(INPUTS, "four-cores.yaml"), ("--train", "--optimizer", "sgd")
     model, subject = layers(256, 32), "batch 256, hidden 32"
-    found, tensor = plan(model, machine, "--train"), plan(model, machine, "--train", "--degrees", "model=4")
+    found, tensor = plan(model, machine, *train), plan(model, machine, *train, "--degrees", "model=4")
     check(step_seconds(found) < step_seconds(tensor), subject, "expected data parallel to be faster")
     for operator in operators(found, "Gemm"):
         check({factor for factor, *_ in cuts(operator)} == {"batch"} and operator["ways"] == 4, subject,
               f"expected {operator['name']} split by batch over all, got {operator['split'] or 'nothing'}")
 
     model, subject = layers(32, 256), "batch 32, hidden 256"
-    found, tensor = plan(model, machine, "--train"), plan(model, machine, "--train", "--degrees", "model=4")
-    data = plan(model, machine, "--train", "--degrees", "data=4")
+    found, tensor = plan(model, machine, *train), plan(model, machine, *train, "--degrees", "model=4")
+    data = plan(model, machine, *train, "--degrees", "data=4")
     check(step_seconds(found) <= step_seconds(tensor) * (1 + ROUNDING) < step_seconds(data), subject,
           f"expected plans at least as fast as by columns and rows, and those faster than data parallel, got "
           f"{step_seconds(found)}, {step_seconds(tensor)}, {step_seconds(data)} s")
