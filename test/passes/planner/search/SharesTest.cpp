@@ -118,9 +118,9 @@ double secondsOn(const ModelGraph &model, const Machine &machine, bool training,
 }
 
 // A device that is s times as fast as the n others does s / (s + n) of the work: a step takes s / (s + n) of what the
-// fast one takes by itself, but for the weights, which all read, and samples, which are whole.
+// fast one takes by itself, but for the weights, which all read and change, and samples, which are whole.
 TEST(Shares, ComeNearTheIdeal) {
-  ModelGraph model("mlp", {{"layers", 4}, {"inputs", 256}, {"hidden", 256}, {"classes", 64}, {"batch", 4096}});
+  ModelGraph model("mlp", {{"layers", 4}, {"inputs", 256}, {"hidden", 256}, {"classes", 64}, {"batch", 8192}});
   Degrees one;
   one.data = 1;
   for (auto [slow, faster] : {std::pair(1u, 2.0), {2u, 2.0}, {3u, 1.5}, {2u, 3.0}})
