@@ -44,7 +44,7 @@ public:
   void note(const std::string &text) override { messages.note(text); }
 };
 
-/// Neither warnings, which another compilation of the same has given, nor errors, which need not be the last word.
+/// Neither warnings, which another compilation of the same has given, nor errors, after which there may be another try.
 class WithoutProblems : public WithoutMessages {
 public:
   using WithoutMessages::WithoutMessages;
