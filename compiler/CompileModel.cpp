@@ -209,16 +209,18 @@ std::string MissingMemory::text() const {
 }
 
 Error ModelCompiler::checkMemory(const runtime::Plan &plan) {
-  std::vector<double> needed = arenaBytes(plan);
-  for (auto [index, device, bytes] : llvm::enumerate(plan->devices, needed)) {
+  std::vector<double> needed = arenaBytes(plan), searched;
+  if (result.report)
+    searched = result.report->prediction.peakBytes;
+  searched.resize(needed.size(), 0.0);
+  for (auto [device, bytes, expected] : llvm::zip_equal(plan->devices, needed, searched)) {
     DeviceSpec spec;
     spec.memoryLimit = device.memoryLimit;
     search::SearchRequest allowed;
     allowed.memoryLimit = placing.search.memoryLimit;
     double limit = allowed.memoryOf(spec);
     if (bytes > limit && (!missing || bytes / limit > missing->bytes / missing->limit))
-      missing =
-          MissingMemory{device.name, bytes, limit, result.report ? result.report->prediction.peakBytes[index] : 0};
+      missing = MissingMemory{device.name, bytes, limit, expected};
   }
   return missing ? makeError(Status::Infeasible, missing->text()) : Error::success();
 }
