@@ -213,11 +213,11 @@ Error ModelCompiler::checkMemory(const runtime::Plan &plan) {
   if (result.report)
     searched = result.report->prediction.peakBytes;
   searched.resize(needed.size(), 0.0);
+  search::SearchRequest allowed;
+  allowed.memoryLimit = placing.search.memoryLimit;
   for (auto [device, bytes, expected] : llvm::zip_equal(plan->devices, needed, searched)) {
     DeviceSpec spec;
     spec.memoryLimit = device.memoryLimit;
-    search::SearchRequest allowed;
-    allowed.memoryLimit = placing.search.memoryLimit;
     double limit = allowed.memoryOf(spec);
     if (bytes > limit && (!missing || bytes / limit > missing->bytes / missing->limit))
       missing = MissingMemory{device.name, bytes, limit, expected};

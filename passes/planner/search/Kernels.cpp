@@ -54,7 +54,7 @@ private:
     op.use->writesGradient.assign(op.operands.size(), false);
     op.use->isFree = op.cost.costClass == CostClass::View;
     // Libraries read the operand once for both statistics of the batch.
-    op.use->trainingPasses = mlir::isa<dfg::BatchNormOp>(op.op) ? 1 : 0;
+    op.use->trainingPasses = op.findsStatistics ? 1 : 0;
   }
 
   /// The operator that makes an operand, where nobody else reads it; null else.

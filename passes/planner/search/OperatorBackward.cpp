@@ -78,10 +78,6 @@ void OperatorWork::addProductGradients(const Operator &op, const KernelWork &wor
     sums.backward += movedSeconds(CostClass::Movement, 0, 2 * resultBytes, /*launches=*/false);
 }
 
-/// Of batch normalization, as statisticsPasses: two sums, of the gradient and of its product with the operand, a
-/// gradient made of both, the sum of that, and it once more less its mean.
-static constexpr double statisticsGradientPasses = 10;
-
 void OperatorWork::addBackward(const Operator &op, const KernelWork &work, double forward, double resultBytes,
                                Sums &sums) const {
   bool product = op.cost.costClass == CostClass::Contraction;
@@ -99,14 +95,13 @@ void OperatorWork::addBackward(const Operator &op, const KernelWork &work, doubl
   }
   if (!gradients)
     return;
-  bool findsStatistics = mlir::isa<dfg::BatchNormOp>(op.op);
-  if (findsStatistics)
+  if (op.findsStatistics)
     sums.backward += cost.seconds(work.costClass, 2 * work.flops, statisticsGradientPasses * resultBytes);
   else if (!product)
     sums.backward += forward;
   bool view = op.cost.costClass == CostClass::View || op.cost.costClass == CostClass::Movement;
   // What is fused is computed again from what it was fused to.
-  if (!view && (!op.fused || findsStatistics))
+  if (!view && (!op.fused || op.findsStatistics))
     sums.saved += resultBytes;
   if (product)
     sums.savedProducts += resultBytes;

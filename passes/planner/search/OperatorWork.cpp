@@ -34,10 +34,6 @@ void OperatorWork::add(unsigned index, const Factors &factors, const OperatorSta
     sums.unmoved += sums.saved - saved;
 }
 
-/// What kernels of batch normalization read and write in training, in tensors of its result. Forward they read the
-/// operand for the mean and for the variance, and read and write it.
-static constexpr double statisticsPasses = 4;
-
 void OperatorWork::addAlone(unsigned index, const Factors &factors, const OperatorStates &state, Sums &sums) const {
   const Operator &op = graph.operators[index];
   if (op.scores && llvm::any_of(scoresState(op, state), AxisState::isByChunks)) {
@@ -85,7 +81,7 @@ void OperatorWork::addAlone(unsigned index, const Factors &factors, const Operat
     flops /= 2;
     work.flops /= 2;
   }
-  bool findsStatistics = options.training && mlir::isa<dfg::BatchNormOp>(op.op);
+  bool findsStatistics = options.training && op.findsStatistics;
   if (findsStatistics)
     work.bytes = statisticsPasses * resultBytes;
   bool isInKernel = (op.fused && !findsStatistics) || (op.endsProduct && !options.training) ||

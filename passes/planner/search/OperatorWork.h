@@ -58,6 +58,11 @@ public:
   void addGathered(const Operator &op, const OperatorStates &state, Sums &sums) const;
 
 private:
+  /// What our kernels of batch normalization read and write in training, in tensors of its result. Forward they read
+  /// the operand for the mean and for the variance, and read and write it. Backward there are two sums, of the gradient
+  /// and of its product with the operand, a gradient made of both, the sum of that, and it once more less its mean.
+  static constexpr double statisticsPasses = 4, statisticsGradientPasses = 10;
+
   /// Without what is told apart of attention.
   void addAlone(unsigned index, const Factors &factors, const OperatorStates &state, Sums &sums) const;
   /// The part of the work that a device does; blocks are rounded up.

@@ -122,6 +122,7 @@ private:
         made.cost.costClass == CostClass::Contraction && llvm::any_of(made.rule.factors, [](const Factor &factor) {
           return factor.kind == FactorKind::Window || StringRef(factor.name).starts_with("window");
         });
+    made.findsStatistics = mlir::isa<dfg::BatchNormOp>(op);
     made.once = true;
     for (auto [number, value] : llvm::enumerate(op.getOperands())) {
       Operand &operand = made.operands.emplace_back();
@@ -380,7 +381,7 @@ private:
 
   /// In a product's kernel, at whose end it is.
   bool isAtEnd(const Operator &op) const {
-    if (op.results.size() != 1 || (op.cost.costClass != CostClass::Elementwise && !mlir::isa<dfg::BatchNormOp>(op.op)))
+    if (op.results.size() != 1 || (op.cost.costClass != CostClass::Elementwise && !op.findsStatistics))
       return false;
     return llvm::any_of(op.operands, [&](const Operand &operand) {
       if (operand.tensor == none || result.tensors[operand.tensor].producer == none)

@@ -105,6 +105,8 @@ struct Operator {
   /// The same in inference, in a product's: batch normalization is folded into its weights, and what follows is done as
   /// the result is written, the sum with another tensor, too.
   bool endsProduct = false;
+  /// In training its kernels find statistics of the batch.
+  bool findsStatistics = false;
   /// Of attention that processors may compute without its scores in memory (dfg/Attention.h): which operand these are,
   /// none of the first product's, their last dimension, the sizes of that before it and of it, and whether their
   /// gradient is in memory no more than they are.
