@@ -139,8 +139,8 @@ TEST_P(TwoLayers, ByBatch) {
   EXPECT_NEAR(sums.optimizerShared, 2 * (weights1 + weights2) / p(), 1e-6);
   EXPECT_NEAR(sums.parametersShared, (weights1 + weights2) / p(), 1e-6);
   EXPECT_NEAR(sums.gathering, passAround(weights1, p()) + passAround(weights2, p()), 1e-12);
-  // Weights and two states read and written, gradients read.
-  EXPECT_NEAR(sums.update, (2 + 1 + 2 * 2) * (weights1 + weights2) / memoryBandwidth, 1e-12);
+  // Kernels of a processor: each of two states is read and written beside the gradient, the weights beside both states.
+  EXPECT_NEAR(sums.update, (2 * (2 + 1) + 2 + 2) * (weights1 + weights2) / memoryBandwidth, 1e-12);
   // Both products' results are kept; the unit between them is computed again from what it is fused to.
   EXPECT_NEAR(sums.saved, 4 * (m * h + m * n) / p(), 1e-6);
   expectConsistent(sums, cost, reduction, true, 4);
