@@ -153,7 +153,7 @@ static double simulatedSeconds(const CompiledModel &compiled) {
   return entries.empty() || !entries.front().prediction ? -1 : entries.front().prediction->simulatedSeconds;
 }
 
-/// Whether nothing about a training step is said that --strategy data would not know.
+/// Whether nothing about a training step is said that other strategies would not know.
 static bool leavesStepOpen(const TargetOptions &target) {
   const TargetOptions open;
   return target.microbatches == open.microbatches && target.schedule == open.schedule && target.chunks == open.chunks &&
@@ -162,8 +162,8 @@ static bool leavesStepOpen(const TargetOptions &target) {
          target.replicas == open.replicas && target.executor == open.executor;
 }
 
-/// Whether the request leaves it to the search how a model runs on devices of several kinds or, for inference, on
-/// several hosts or on devices that are only planned for, so that no kernels are compiled.
+/// Whether the request leaves it to the search how a model runs on devices of several kinds, on several hosts, or on
+/// devices that are only planned for, so that no kernels are compiled.
 static bool searchesAmongUnlike(const CompileRequest &request, const CompiledModel &compiled) {
   const TargetOptions &target = request.target;
   bool isFree = compiled.strategy == "auto" && target.placementFile.empty() && target.degrees.empty() &&
@@ -177,33 +177,45 @@ static bool searchesAmongUnlike(const CompileRequest &request, const CompiledMod
       kinds.insert(device.kind);
   if (!machine || machine->devices.size() < 2)
     return false;
-  if (target.train)
-    return kinds.size() > 1 && machine->executor == Executor();
+  if (target.train && machine->executor != Executor())
+    return false;
   const DeviceSpec &last = machine->devices.back();
   return kinds.size() > 1 || last.host > 0 || last.driver == "null";
 }
 
-/// The simulator sees what the search sums up: loads, stores and exchanges as they follow each other. On devices of
-/// several kinds or hosts, where these differ most, it decides between the plan that was found and equal parts of the
-/// batch.
+/// Bytes of a plan that is compiled again in a moment.
+static constexpr size_t smallPlan = 4u << 20;
+
+/// The simulator sees what the search sums up: loads, stores and exchanges as they follow each other, and each kernel's
+/// launch. On devices of several kinds or hosts, where these differ most, it decides between the plan that was found and
+/// equal parts of the batch, and where training is small, a pipeline of whole layers, too.
 static Expected<CompiledModel> compileFaster(const CompileRequest &request, Messages &messages) {
   auto compiled = compileWithinMemory(request, messages);
   if (!compiled || !searchesAmongUnlike(request, *compiled))
     return compiled;
-  CompileRequest inParts = request;
-  inParts.target.strategy = "data";
-  inParts.target.timeBudget = 0;
-  inParts.target.solver = TargetOptions().solver;
-  WithoutMessages trial(messages);
-  auto other = ModelCompiler(inParts, trial).run();
-  if (!other)
-    return compiled;
-  double found = simulatedSeconds(*compiled), equal = simulatedSeconds(*other);
-  if (equal < 0 || equal >= found)
-    return compiled;
-  messages.note("by the simulator a step takes " + secondsText(found) + " with the plan that the search found, and " +
-                secondsText(equal) + " with the batch in equal parts, as by --strategy data, which is taken");
-  return other;
+  struct Other {
+    const char *strategy, *is;
+  };
+  SmallVector<Other> others = {{"data", "the batch in equal parts"}};
+  if (request.target.train && compiled->plan.size() <= smallPlan)
+    others.push_back({"pipeline", "a pipeline"});
+  double least = simulatedSeconds(*compiled);
+  for (auto [strategy, is] : others) {
+    CompileRequest asked = request;
+    asked.target.strategy = strategy;
+    asked.target.timeBudget = 0;
+    asked.target.solver = TargetOptions().solver;
+    WithoutMessages trial(messages);
+    auto other = ModelCompiler(asked, trial).run();
+    double seconds = other ? simulatedSeconds(*other) : -1;
+    if (seconds < 0 || seconds >= least)
+      continue;
+    messages.note("by the simulator a step takes " + secondsText(least) + " with the plan that the search found, and " +
+                  secondsText(seconds) + " with " + is + ", as by --strategy " + strategy + ", which is taken");
+    compiled = std::move(other);
+    least = seconds;
+  }
+  return compiled;
 }
 
 Expected<CompiledModel> compileModel(const CompileRequest &request, Messages &messages) {

@@ -74,29 +74,30 @@ static std::string typeOf(const SearchGraph &graph, unsigned tensor) {
   return text;
 }
 
-/// How many operands of operators [first, last) are summed later in a stage with operators before `stageEnd`.
-static unsigned countSummedLater(const SearchGraph &graph, unsigned first, unsigned last, unsigned stageEnd) {
+/// How many operands of operators [first, last) are summed earlier in a stage that begins with operator `stageStart`.
+static unsigned countSummedEarlier(const SearchGraph &graph, unsigned first, unsigned last, unsigned stageStart) {
   unsigned count = 0;
   for (const SharedParameter &shared : graph.shared) {
-    auto inStage = llvm::ArrayRef(shared.holders).take_while([&](unsigned holder) { return holder < stageEnd; });
+    auto inStage = llvm::ArrayRef(shared.holders).drop_while([&](unsigned holder) { return holder < stageStart; });
     if (!inStage.empty())
-      count += llvm::count_if(inStage.drop_back(), [&](unsigned holder) { return holder >= first && holder < last; });
+      count += llvm::count_if(inStage.drop_front(), [&](unsigned holder) { return holder >= first && holder < last; });
   }
   return count;
 }
 
-unsigned Intervals::pieceOf(unsigned first, unsigned last, unsigned stageEnd) {
-  const Boundary &from = graph.boundaries[first], &to = graph.boundaries[last], &end = graph.boundaries[stageEnd];
-  auto [entry, isNew] = pieceByLayers.try_emplace({first, last, countSummedLater(graph, from.at, to.at, end.at)}, 0);
+unsigned Intervals::pieceOf(unsigned first, unsigned last, unsigned stageStart) {
+  const Boundary &from = graph.boundaries[first], &to = graph.boundaries[last], &start = graph.boundaries[stageStart];
+  auto [entry, isNew] =
+      pieceByLayers.try_emplace({first, last, countSummedEarlier(graph, from.at, to.at, start.at)}, 0);
   if (!isNew)
     return entry->second;
-  std::string key = graph.structureOf(from.at, to.at, end.at) + typeOf(graph, from.single) + typeOf(graph, to.single);
+  std::string key = graph.structureOf(from.at, to.at, start.at) + typeOf(graph, from.single) + typeOf(graph, to.single);
   for (unsigned index = from.at; index != to.at; ++index)
     if (auto known = fixed.find(index); known != fixed.end())
       key += "f" + std::to_string(index);
   auto [structure, isNewStructure] = pieceByStructure.try_emplace(std::move(key), pieces.size());
   if (isNewStructure)
-    pieces.push_back({first, last, stageEnd});
+    pieces.push_back({first, last, stageStart});
   return entry->second = structure->second;
 }
 
@@ -120,7 +121,7 @@ unsigned Intervals::nodeOf(unsigned first, unsigned last) {
   llvm::SmallVector<unsigned> cuts = cutsOf(first, last);
   for (auto [begin, end] : llvm::zip(llvm::ArrayRef(cuts).drop_back(), llvm::ArrayRef(cuts).drop_front())) {
     unsigned passed = begin >= layers ? layers : 0;
-    unsigned piece = pieceOf(begin - passed, end - passed, std::min(last - passed, layers));
+    unsigned piece = pieceOf(begin - passed, end - passed, passed == 0 ? first : 0);
     auto [longer, isNewNode] = nodes[node].longer.try_emplace(piece, nodes.size());
     unsigned next = longer->second;
     if (isNewNode) {
@@ -141,11 +142,11 @@ Intervals::Table &Intervals::tableOf(unsigned piece, unsigned setting) {
     known.resize(pieces.size());
   std::unique_ptr<Table> &table = known[piece];
   if (!table) {
-    auto [first, last, stageEnd] = pieces[piece];
+    auto [first, last, stageStart] = pieces[piece];
     const Boundary &from = graph.boundaries[first], &to = graph.boundaries[last];
     const auto &[grid, cost, ofSetting] = settings[setting];
     PieceOptions options = ofSetting;
-    options.stageEnd = graph.boundaries[stageEnd].at;
+    options.stageStart = graph.boundaries[stageStart].at;
     table = std::make_unique<Table>(
         std::make_unique<Piece>(graph, from.at, to.at, from.single, to.single, *grid, *cost, options, fixed), layouts);
   }
@@ -164,7 +165,7 @@ Intervals::Products &Intervals::productsOf(unsigned node, unsigned objective) {
   const auto &[setting, weights] = objectives[objective];
   Table &table = tableOf(nodes[node].piece, setting);
   llvm::ArrayRef<double> before = valuesBefore(node, objective);
-  const Table::Solved &solved = table.solve(weights);
+  const Table::Solved &solved = table.solve(weightsAt(node, weights));
   Products &made = allProducts.emplace_back();
   made.values = {productMemory.Allocate<double>(table.exits), table.exits};
   llvm::fill(made.values, solver::forbidden);
@@ -181,12 +182,16 @@ Intervals::Products &Intervals::productsOf(unsigned node, unsigned objective) {
   return made;
 }
 
+Weights Intervals::weightsAt(unsigned node, const Weights &weights) const {
+  return weights.ofPiece(/*isFirst=*/nodes[node].parent == 0);
+}
+
 /// The state before the last piece of a path on the best way to one behind it.
 unsigned Intervals::entryOf(unsigned node, unsigned exit, unsigned objective) {
   const auto &[setting, weights] = objectives[objective];
   Table &table = tableOf(nodes[node].piece, setting);
   llvm::ArrayRef<double> before = valuesBefore(node, objective);
-  const std::vector<double> &values = *table.solve(weights).values();
+  const std::vector<double> &values = *table.solve(weightsAt(node, weights)).values();
   unsigned best = 0;
   for (unsigned entry = 1; entry != table.entries; ++entry)
     if (before[entry] + values[static_cast<size_t>(entry) * table.exits + exit] <
@@ -215,7 +220,7 @@ const IntervalSums &Intervals::sumsAt(unsigned node, unsigned exit, unsigned obj
     static_cast<Sums &>(to) = table.entryAt(entry);
   else
     to = sumsAt(nodes[node].parent, entry, objective);
-  Table::Solved &solved = table.solve(weights);
+  Table::Solved &solved = table.solve(weightsAt(node, weights));
   IntervalSums own = alone(table.sumsAt(solved, entry, exit), table.entryBytesAt(entry));
   to.add(own);
   to.addPiece(own, own.checkpoints);
@@ -295,7 +300,7 @@ std::array<double, solver::numLanes> Intervals::leastInsideOf(unsigned layer, un
   if (!isSingle(layer))
     return least;
   least.fill(solver::forbidden);
-  unsigned piece = pieceOf(layer, layer + 1, numLayers());
+  unsigned piece = pieceOf(layer, layer + 1, 0);
   BundleCosts &costs = bundles[bundle];
   for (auto [index, value] : llvm::enumerate(lanesOf(tableOf(piece, costs.setting), piece, costs)))
     least[index % solver::numLanes] = std::min(least[index % solver::numLanes], value);
@@ -312,7 +317,7 @@ double Intervals::leastTransient(unsigned first, unsigned last, unsigned setting
 double Intervals::leastInside(unsigned layer, unsigned setting, const Weights &weights) {
   if (!isSingle(layer))
     return 0;
-  const std::vector<double> *values = tableOf(pieceOf(layer, layer + 1, numLayers()), setting).solve(weights).values();
+  const std::vector<double> *values = tableOf(pieceOf(layer, layer + 1, 0), setting).solve(weights).values();
   return values ? *llvm::min_element(*values) : solver::forbidden;
 }
 
@@ -323,7 +328,7 @@ std::vector<Intervals::Step> Intervals::stepsOf(unsigned first, unsigned last, u
   unsigned exit = productsOf(node, objective).best;
   while (node != 0) {
     unsigned entry = entryOf(node, exit, objective);
-    steps.push_back({&tableOf(nodes[node].piece, setting), nodes[node].piece, entry, exit});
+    steps.push_back({&tableOf(nodes[node].piece, setting), nodes[node].piece, entry, exit, weightsAt(node, weights)});
     exit = entry;
     node = nodes[node].parent;
   }
@@ -343,7 +348,7 @@ std::vector<IntervalSums> Intervals::sumsByPiece(unsigned first, unsigned last, 
   std::vector<IntervalSums> sums;
   std::vector<Step> steps = stepsOf(first, last, setting, weights);
   for (const Step &step : llvm::reverse(steps))
-    sums.push_back(alone(step.table->sumsAt(step.table->solve(weights), step.entry, step.exit),
+    sums.push_back(alone(step.table->sumsAt(step.table->solve(step.weights), step.entry, step.exit),
                          step.table->entryBytesAt(step.entry)));
   return sums;
 }
@@ -353,7 +358,7 @@ std::vector<std::vector<unsigned>> Intervals::choicesOf(unsigned first, unsigned
   std::vector<std::vector<unsigned>> choices;
   std::vector<Step> steps = stepsOf(first, last, setting, weights);
   for (const Step &step : llvm::reverse(steps))
-    choices.push_back(step.table->choicesAt(weights, step.entry, step.exit));
+    choices.push_back(step.table->choicesAt(step.weights, step.entry, step.exit));
   return choices;
 }
 
@@ -434,15 +439,16 @@ std::vector<Intervals::OperatorFacts> Intervals::factsOf(Table &table, const std
 std::vector<Intervals::OperatorFacts> Intervals::facts(unsigned first, unsigned last, unsigned setting,
                                                        const Weights &weights,
                                                        const std::vector<std::vector<unsigned>> &choices) {
-  std::map<std::pair<unsigned, std::vector<unsigned>>, std::vector<OperatorFacts>> known;
-  std::vector<unsigned> pieces;
+  std::map<std::tuple<unsigned, bool, std::vector<unsigned>>, std::vector<OperatorFacts>> known;
+  std::vector<unsigned> path;
   for (unsigned node = nodeOf(first, last); node != 0; node = nodes[node].parent)
-    pieces.push_back(nodes[node].piece);
+    path.push_back(node);
   std::vector<OperatorFacts> all;
-  for (auto [piece, own] : llvm::zip_equal(llvm::reverse(pieces), choices)) {
-    auto [entry, isNew] = known.try_emplace({piece, own});
+  for (auto [node, own] : llvm::zip_equal(llvm::reverse(path), choices)) {
+    unsigned piece = nodes[node].piece;
+    auto [entry, isNew] = known.try_emplace({piece, nodes[node].parent == 0, own});
     if (isNew)
-      entry->second = factsOf(tableOf(piece, setting), own, weights);
+      entry->second = factsOf(tableOf(piece, setting), own, weightsAt(node, weights));
     all.insert(all.end(), entry->second.begin(), entry->second.end());
   }
   return all;

@@ -106,16 +106,18 @@ private:
   struct Products;
   struct Node;
   struct PieceLayers {
-    unsigned first, last, stageEnd;
+    unsigned first, last, stageStart;
   };
 
-  /// In a stage that ends with the layer before `stageEnd`.
-  unsigned pieceOf(unsigned first, unsigned last, unsigned stageEnd);
+  /// In a stage that begins with layer `stageStart`.
+  unsigned pieceOf(unsigned first, unsigned last, unsigned stageStart);
   unsigned nodeOf(unsigned first, unsigned last);
   Table &tableOf(unsigned piece, unsigned setting);
   unsigned objectiveOf(unsigned setting, const Weights &weights);
   llvm::ArrayRef<double> valuesBefore(unsigned node, unsigned objective);
   Products &productsOf(unsigned node, unsigned objective);
+  /// What counts in the last piece of a path.
+  Weights weightsAt(unsigned node, const Weights &weights) const;
   unsigned entryOf(unsigned node, unsigned exit, unsigned objective);
   /// What the best choices of a path amount to that end with a state.
   const IntervalSums &sumsAt(unsigned node, unsigned exit, unsigned objective);
@@ -123,6 +125,7 @@ private:
   struct Step {
     Table *table;
     unsigned piece, entry, exit;
+    Weights weights; ///< Of the piece.
   };
   std::vector<Step> stepsOf(unsigned first, unsigned last, unsigned setting, const Weights &weights);
   std::vector<OperatorFacts> factsOf(Table &table, const std::vector<unsigned> &choices, const Weights &weights);

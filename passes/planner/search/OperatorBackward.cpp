@@ -78,23 +78,41 @@ void OperatorWork::addProductGradients(const Operator &op, const KernelWork &wor
     sums.backward += movedSeconds(CostClass::Movement, 0, 2 * resultBytes, /*launches=*/false);
 }
 
-void OperatorWork::addBackward(const Operator &op, const KernelWork &work, double forward, double resultBytes,
-                               Sums &sums) const {
+void OperatorWork::addBackward(const Operator &op, const KernelWork &work, const OperatorStates &state, double forward,
+                               double resultBytes, Sums &sums) const {
   bool product = op.cost.costClass == CostClass::Contraction;
   unsigned gradients = 0;
   for (auto [number, operand] : llvm::enumerate(op.operands)) {
     if (!graph.learns(operand))
       continue;
     ++gradients;
-    if (!product)
+    bool isWeight = graph.isPrepared(operand);
+    // Each microbatch but the first adds to what there is.
+    double own = grid.localBytes(operand.bytes, state.operands[number].state) * options.precision.gradient,
+           added = own * (1 - 1 / std::max(1.0, options.microbatches));
+    if (!product) {
+      // Of a table of which an operator reads a part there is a whole gradient, too, and adding it is another kernel.
+      sums.backward += isWeight ? cost.memorySeconds(own + 3 * added) : 0;
       continue;
-    double seconds = number < 2 && !op.fused ? cost.seconds(gradientOf(work, number)) : forward;
+    }
+    KernelWork gradient = gradientOf(work, number);
+    if (isWeight)
+      gradient.bytes += added;
+    double seconds = number < 2 && !op.fused ? cost.seconds(gradient) : forward;
     sums.backward += seconds;
-    if (operand.parameter != none)
+    if (isWeight)
       sums.backwardWeights += seconds;
   }
   if (!gradients)
     return;
+  // What is fused forward goes through memory once backward, between two products, say; a bias's gradient is a sum of
+  // what comes out of that.
+  if (op.endsFused && !op.findsStatistics)
+    sums.backward += cost.seconds(CostClass::Elementwise, work.flops, 3 * resultBytes);
+  if (op.fused && llvm::any_of(op.operands, [&](const Operand &operand) {
+        return graph.isPrepared(operand) && graph.learns(operand);
+      }))
+    sums.backward += cost.seconds(CostClass::Reduction, work.flops, resultBytes);
   if (op.findsStatistics)
     sums.backward += cost.seconds(work.costClass, 2 * work.flops, statisticsGradientPasses * resultBytes);
   else if (!product)

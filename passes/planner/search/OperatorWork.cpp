@@ -40,9 +40,12 @@ void OperatorWork::addAlone(unsigned index, const Factors &factors, const Operat
     addInRing(index, factors, state, sums);
     return;
   }
-  double flops = op.cost.flops * scaleOf(op) * partOf(op, factors), bytes = 0;
-  for (auto [operand, at] : llvm::zip_equal(op.operands, state.operands))
+  double flops = op.cost.flops * scaleOf(op) * partOf(op, factors), bytes = 0, joined = 0;
+  for (auto [operand, at] : llvm::zip_equal(op.operands, state.operands)) {
     bytes += operandBytes(operand, at.state);
+    if (isJoined(op, operand))
+      joined += operandBytes(operand, at.state);
+  }
   double resultBytes = 0;
   for (auto [tensor, at] : llvm::zip_equal(op.results, state.results))
     resultBytes += grid.localBytes(bytesOf(graph.tensors[tensor]), at);
@@ -50,8 +53,8 @@ void OperatorWork::addAlone(unsigned index, const Factors &factors, const Operat
   double whole = 0;
   for (const Operand &operand : op.operands)
     whole += operand.bytes;
-  double read = whole > 0 ? bytes * std::min(1.0, op.cost.bytesRead / whole) : bytes;
-  KernelWork work{op.cost.costClass, flops, read + resultBytes, op.slides};
+  double read = (bytes - joined) * (whole > 0 ? std::min(1.0, op.cost.bytesRead / whole) : 1);
+  KernelWork work{op.cost.costClass, flops, read + (op.joinsReader ? 0 : resultBytes), op.slides};
   if (op.cost.costClass == CostClass::Contraction && op.operands.size() >= 2 && !op.results.empty()) {
     work.lhs = localElements(op.operands[0], state.operands[0].state);
     work.rhs = localElements(op.operands[1], state.operands[1].state);
@@ -94,11 +97,16 @@ void OperatorWork::addAlone(unsigned index, const Factors &factors, const Operat
   addHalo(op, factors, state, sums);
   addParameters(index, state, sums);
   if (options.training)
-    addBackward(op, work, forward, resultBytes, sums);
+    addBackward(op, work, state, forward, resultBytes, sums);
   // Of processors two kernels make the gradient, each of which makes the scores again and the gradient of the weights;
   // a library's one kernel makes the scores again.
   if (options.training && hasNoScores && op.cost.costClass == CostClass::Contraction)
     sums.backward += (cost.isOfProcessors() + op.scores->isResult) * forward;
+}
+
+bool OperatorWork::isJoined(const Operator &op, const Operand &operand) const {
+  unsigned producer = operand.tensor == none ? none : graph.tensors[operand.tensor].producer;
+  return producer != none && op.cost.costClass == CostClass::Reduction && graph.operators[producer].joinsReader;
 }
 
 const State &OperatorWork::scoresState(const Operator &op, const OperatorStates &state) const {
@@ -283,7 +291,7 @@ void OperatorWork::addParameters(unsigned index, const OperatorStates &state, Su
       continue;
     }
     sums.parametersShared += held / replicas;
-    if (graph.isSummedLater(operand, index, options.stageEnd, options.included))
+    if (graph.isSummedEarlier(operand, index, options.stageStart, options.included))
       continue;
     sums.gradients += local * precision.gradient;
     double optimizer = local * precision.optimizer,
@@ -299,7 +307,9 @@ void OperatorWork::addParameters(unsigned index, const OperatorStates &state, Su
     sums.optimizer += optimizer;
     sums.gradientsShared += local * precision.gradient / replicas;
     sums.optimizerShared += optimizer / replicas;
+    // Not before the operator's backward pass is done.
     sums.reduction += joinSeconds(local * precision.gradient, joined);
+    sums.lateReduction = sums.reduction;
     double gathering = grid.allGather(held, repeated);
     sums.gathering += gathering;
     if (repeated.size() != joined.size())

@@ -5,10 +5,15 @@
 #include "passes/planner/search/PieceBuilder.h"
 
 #include <cmath>
+#include <numeric>
 
 namespace cleave::search {
 
 void Sums::add(const Sums &other) {
+  if (reduction - backward + other.lateReduction - other.lateBackward > lateReduction - lateBackward) {
+    lateReduction = reduction + other.lateReduction;
+    lateBackward = backward + other.lateBackward;
+  }
   forward += other.forward;
   backward += other.backward;
   forwardExchange += other.forwardExchange;
@@ -36,6 +41,11 @@ void Sums::add(const Sums &other) {
   transient = std::max(transient, other.transient);
 }
 
+double Sums::joinedAfter(double seconds) const {
+  double slowdown = backward > 0 ? std::max(1.0, seconds / backward) : 1;
+  return std::max({0.0, reduction - seconds, lateReduction - slowdown * lateBackward});
+}
+
 double updateSeconds(double bytes, const OperatorCost &cost, const Precision &precision, const Executor &executor,
                      bool isFloat) {
   if (executor.updateBytes > 0)
@@ -45,7 +55,8 @@ double updateSeconds(double bytes, const OperatorCost &cost, const Precision &pr
   double held = isFloat ? precision.parameter : 1, states = precision.optimizer;
   bool isApart = cost.isOfProcessors() && states > 0;
   double reads = isApart ? states * precision.gradient + states : precision.gradient;
-  return cost.memorySeconds(bytes * (2 * held + 2 * states + reads));
+  double kernels = isApart ? states + 1 : 1;
+  return cost.memorySeconds(bytes * (2 * held + 2 * states + reads)) + kernels * cost.launchSeconds();
 }
 
 namespace {
@@ -271,13 +282,14 @@ void Piece::Builder::addChoice(unsigned variable, const Factors &factors, bool i
   std::vector<OperatorStates> chosen;
   for (unsigned position = 0; position != made.operators.size(); ++position) {
     const Operator &op = graph.operators[made.operators[position]];
-    Sums before = sums;
+    Sums before = sums, ofOperator;
     Factors own = position == 0 ? factors : follow(made, op, chosen, sums);
     chosen.push_back(statesOf(op, own));
     if (isRing)
       letGoAround(op, chosen.back());
     assignment.factors.push_back(own);
-    work.add(made.operators[position], own, chosen.back(), sums);
+    work.add(made.operators[position], own, chosen.back(), ofOperator);
+    sums.add(ofOperator);
     assignment.times.push_back(
         {sums.forward + sums.backward - before.forward - before.backward,
          sums.forwardExchange + sums.backwardExchange - before.forwardExchange - before.backwardExchange});
@@ -373,8 +385,8 @@ Factors Piece::Builder::follow(const Variable &made, const Operator &op, const s
 Piece::Piece(const SearchGraph &graph, unsigned first, unsigned last, unsigned entry, unsigned exit, const Grid &grid,
              const OperatorCost &cost, const PieceOptions &options, const FixedFactors &fixed)
     : first(first), last(last), options(options) {
-  if (this->options.stageEnd == none)
-    this->options.stageEnd = last;
+  if (this->options.stageStart == none)
+    this->options.stageStart = first;
   Builder(*this, graph, entry, exit, grid, cost, this->options, fixed).run();
 }
 
@@ -391,11 +403,26 @@ Sums Piece::exchangeOf(unsigned edge, unsigned a, unsigned b) const {
 }
 
 Sums Piece::sumsOf(const std::vector<unsigned> &choices) const {
-  Sums total;
-  for (auto [variable, choice] : llvm::zip_equal(variables, choices))
-    total.add(variable.sums[choice]);
+  // What is exchanged for an operator goes before it.
+  std::vector<Sums> exchanges(last - first);
   for (auto [index, edge] : llvm::enumerate(problem.edges))
-    total.add(exchangeOf(index, choices[edge.first], choices[edge.second]));
+    exchanges[edgeOperators[index]].add(exchangeOf(index, choices[edge.first], choices[edge.second]));
+  std::vector<unsigned> order(variables.size());
+  std::iota(order.begin(), order.end(), 0);
+  llvm::stable_sort(order, [&](unsigned left, unsigned right) {
+    // A tensor's variable has nothing that is joined.
+    auto positionOf = [&](unsigned variable) { return operatorOf(variable) == none ? 0 : operatorOf(variable); };
+    return positionOf(left) < positionOf(right);
+  });
+  Sums total;
+  unsigned next = 0;
+  for (unsigned variable : order) {
+    for (; operatorOf(variable) != none && next <= operatorOf(variable); ++next)
+      total.add(exchanges[next]);
+    total.add(variables[variable].sums[choices[variable]]);
+  }
+  for (; next != exchanges.size(); ++next)
+    total.add(exchanges[next]);
   return total;
 }
 

@@ -74,8 +74,8 @@ struct PieceOptions {
   double offloadOptimizer = 0;
   /// By axis; missing ones are AxisRole::Any.
   llvm::SmallVector<AxisRole, 3> roles;
-  /// The end of the operators that are in the same stage (SearchGraph::isSummedLater); none: the piece's.
-  unsigned stageEnd = none;
+  /// The first of the operators that are in the same stage (SearchGraph::isSummedEarlier); none: the piece's.
+  unsigned stageStart = none;
   /// By operator of the graph: whether it is on this grid. Null: all are.
   const std::vector<bool> *included = nullptr;
 };
@@ -90,6 +90,10 @@ struct Sums {
   double unrepeated = 0;                            ///< Of `forward`, what no backward pass computes again.
   double contractions = 0;                          ///< Of `forward`, what selective recomputation does not repeat.
   double reduction = 0;                             ///< Seconds a step: joining gradients of parameters.
+  /// Gradients are joined one after the other as the backward pass computes them, those of the first operators last: of
+  /// `reduction`, what is left from one operator on before whose gradients joining never waits, and of `backward`, what
+  /// runs meanwhile. Of all operators the one for which their difference is largest.
+  double lateReduction = 0, lateBackward = 0;
   double update = 0;                                ///< Seconds a step: the optimizer.
   double gathering = 0; ///< Seconds a microbatch if parameters are sharded (ZeRO 3), one way.
   /// Seconds a step if only the optimizer's state is: replicas whose gradients are equal without being joined, so that
@@ -104,7 +108,11 @@ struct Sums {
   double unmoved = 0;                  ///< Of `saved`, what stays on the device wherever the rest is kept.
   double transient = 0;                ///< The largest operator's operands and results; the greater of two when added.
 
+  /// Of operators behind these.
   void add(const Sums &other);
+  /// Seconds a step for which gradients are still joined when the backward pass ends, whose `seconds` are those of
+  /// `backward` and what is spread evenly over it.
+  double joinedAfter(double seconds) const;
   /// Of parameters, gradients and the optimizer, with as much of it shared as a level of ZeRO says.
   double stateBytes(unsigned zero) const {
     return (zero >= 3 ? parametersShared : parameters) + (zero >= 2 ? gradientsShared : gradients) +

@@ -22,12 +22,12 @@ std::vector<IntervalSums> sumsByPiece(const std::vector<const Piece *> &pieces, 
 static IntervalSums totalOf(llvm::ArrayRef<IntervalSums> byPiece, const std::vector<const Piece *> &pieces,
                             const PieceChoices &choices) {
   IntervalSums total;
+  if (const Piece &front = *pieces.front(); front.entryVariable != none)
+    total.add(front.entryOf(choices.front()[front.entryVariable]));
   for (const IntervalSums &sums : byPiece) {
     total.add(sums);
     total.addPiece(sums, sums.checkpoints);
   }
-  if (const Piece &front = *pieces.front(); front.entryVariable != none)
-    total.add(front.entryOf(choices.front()[front.entryVariable]));
   if (const Piece &back = *pieces.back(); back.exitVariable != none)
     total.add(back.exitOf(choices.back()[back.exitVariable]));
   return total;
@@ -105,9 +105,10 @@ private:
   struct Shared {
     std::vector<unsigned> domains, tables;
   };
-  /// How a piece gets activations, and whether the one before it does so by computing them again.
+  /// How a piece gets activations, and how the one before it does; whether there is none.
   struct Way {
     Recompute own, before;
+    bool isFirst;
     auto operator<=>(const Way &) const = default;
   };
   std::map<std::pair<const Piece *, Way>, Shared> shared;
@@ -117,12 +118,12 @@ private:
   solver::Choice costOf(const Sums &sums, double checkpoint, Way way) const {
     IntervalSums linear;
     static_cast<Sums &>(linear) = sums;
-    linear.reduction = linear.transient = 0;
+    linear.reduction = linear.lateReduction = linear.lateBackward = linear.transient = 0;
     linear.checkpoints = checkpoint;
     Recomputation again = recomputationOf(linear, way.own);
     again.bytes += bytesBehind(linear, way.own, way.before);
     stages::StageOption option = request.optionOf(linear, again);
-    return {option.seconds() + option.perStep / request.microbatches + request.reduction * sums.reduction,
+    return {option.seconds() + option.perStep / request.microbatches + request.weights.ofPiece(way.isFirst).reduction * sums.reduction,
             option.fixedBytes + request.inFlight * again.bytes};
   }
 
@@ -162,7 +163,8 @@ private:
   void add(const Piece &piece) {
     size_t number = variables.size();
     const Shared &own =
-        sharedOf(piece, {request.recompute[number], number == 0 ? Recompute::None : request.recompute[number - 1]});
+        sharedOf(piece, {request.recompute[number], number == 0 ? Recompute::None : request.recompute[number - 1],
+                         number == 0});
     // The tensor between two pieces has nothing to it but what the second piece keeps of it.
     unsigned joined = none;
     if (!variables.empty())

@@ -32,8 +32,8 @@ struct RefineRequest {
   std::function<stages::StageOption(const IntervalSums &, const Recomputation &)> optionOf;
   /// By piece.
   std::vector<Recompute> recompute;
-  /// What a second of joining gradients is worth, as in Weights.
-  double reduction = 0;
+  /// What a second of joining gradients is worth.
+  Weights weights;
   double microbatches = 1;
   double inFlight = 1;
   double memoryLimit = 0; ///< Bytes of a device.

@@ -276,7 +276,7 @@ RefineRequest Searcher::refineRequestOf(unsigned stage) {
     return optionOf(sums, again, choice);
   };
   refining.recompute = recomputeOf(choice);
-  refining.reduction = choice.weights.reduction;
+  refining.weights = choice.weights;
   refining.microbatches = fullMicrobatches(best->microbatches);
   refining.inFlight = bestPlan.stages[stage].inFlight;
   refining.memoryLimit = memoryOf(choice.kind);

@@ -393,6 +393,21 @@ private:
     });
   }
 
+  /// In the kernel of a sum that is all that reads it. Whether later operators are is known.
+  bool isPartOfReader(const Operator &op) const {
+    if (op.cost.costClass != CostClass::Elementwise || op.results.size() != 1)
+      return false;
+    const Tensor &tensor = result.tensors[op.results.front()];
+    if (tensor.uses.size() != 1 || tensor.isOutput)
+      return false;
+    const Operator &reader = result.operators[tensor.uses.front().first];
+    if (reader.fused || reader.results.size() != 1)
+      return reader.fused && reader.joinsReader;
+    // Softmax and others that go over their operand more than once make as much of it.
+    return reader.cost.costClass == CostClass::Reduction &&
+           2 * result.tensors[reader.results.front()].bytes <= tensor.bytes;
+  }
+
   void chooseLeaders() {
     for (auto [index, op] : llvm::enumerate(result.operators)) {
       op.endsProduct = isAtEnd(op);
@@ -409,6 +424,12 @@ private:
       if (!mayBePartial(producer) && !mayBePartial(op))
         op.leader = producer.leader;
     }
+    for (Operator &op : llvm::reverse(result.operators))
+      op.joinsReader = isPartOfReader(op);
+    for (Operator &op : result.operators)
+      op.endsFused = op.fused && llvm::none_of(result.tensors[op.results.front()].uses, [&](const auto &use) {
+                       return result.operators[use.first].fused;
+                     });
   }
 };
 
@@ -427,10 +448,10 @@ unsigned SearchGraph::placedWith(unsigned index) const {
   return index;
 }
 
-bool SearchGraph::isSummedLater(const Operand &operand, unsigned index, unsigned last,
-                                const std::vector<bool> *included) const {
+bool SearchGraph::isSummedEarlier(const Operand &operand, unsigned index, unsigned first,
+                                  const std::vector<bool> *included) const {
   return operand.shared != none && llvm::any_of(shared[operand.shared].holders, [&](unsigned holder) {
-           return holder > index && holder < last && (!included || (*included)[holder]);
+           return holder >= first && holder < index && (!included || (*included)[holder]);
          });
 }
 
@@ -445,6 +466,13 @@ double SearchGraph::flops() const {
 bool SearchGraph::learns(const Operand &operand) const {
   return operand.isFloat &&
          (operand.parameter != none ? parameters[operand.parameter].trained : tensors[operand.tensor].learns);
+}
+
+bool SearchGraph::isPrepared(const Operand &operand) const {
+  if (operand.parameter != none)
+    return true;
+  unsigned producer = operand.tensor == none ? none : tensors[operand.tensor].producer;
+  return producer != none && operators[producer].once;
 }
 
 double SearchGraph::leastFlops(double batches, bool training) const {
@@ -505,7 +533,7 @@ static std::string describe(const SearchGraph &graph, const Operator &op) {
   llvm::raw_string_ostream out(text);
   out << op.op->getName().getStringRef() << ' ' << op.cost.flops << ' ' << op.cost.bytesRead << ' '
       << op.cost.bytesWritten << ' ' << static_cast<int>(op.cost.costClass) << ' ' << static_cast<int>(op.batch) << ' '
-      << static_cast<int>(op.sequence) << ' ' << op.once << op.fused << op.endsProduct << op.isForAttention << ' ';
+      << static_cast<int>(op.sequence) << ' ' << op.once << op.fused << op.endsFused << op.joinsReader << op.endsProduct << op.isForAttention << ' ';
   if (op.scores)
     out << 'a' << op.scores->operand << op.scores->isResult << op.scores->keysDim << ' ' << op.scores->queries << ' '
         << op.scores->keys << ' ' << op.scores->streamsGradient << graph.attentions[op.scores->attention].mayBeRing
@@ -525,9 +553,9 @@ static std::string describe(const SearchGraph &graph, const Operator &op) {
   return text;
 }
 
-std::string SearchGraph::structureOf(unsigned first, unsigned last, unsigned stageEnd) const {
-  if (stageEnd == none)
-    stageEnd = last;
+std::string SearchGraph::structureOf(unsigned first, unsigned last, unsigned stageStart) const {
+  if (stageStart == none)
+    stageStart = first;
   std::string text;
   llvm::raw_string_ostream out(text);
   llvm::DenseMap<unsigned, unsigned> outside;
@@ -539,17 +567,17 @@ std::string SearchGraph::structureOf(unsigned first, unsigned last, unsigned sta
       if (operand.parameter != none) {
         const Parameter &parameter = parameters[operand.parameter];
         out << 'p' << parameter.bytes << parameter.trained << (parameter.firstUse == index)
-            << isSummedLater(operand, index, stageEnd) << ' ';
+            << isSummedEarlier(operand, index, stageStart) << ' ';
         continue;
       }
       const Tensor &tensor = tensors[operand.tensor];
       if (tensor.producer != none && tensor.producer >= first)
         out << 't' << tensor.producer - first << '.' << tensor.result << (tensor.firstUse == index)
-            << isSummedLater(operand, index, stageEnd) << ' ';
+            << isSummedEarlier(operand, index, stageStart) << ' ';
       else
         out << 'x' << outside.try_emplace(operand.tensor, outside.size()).first->second << '.' << tensor.bytes
             << tensor.batched << tensor.learns << (tensor.producer == none) << (tensor.firstUse == index)
-            << isSummedLater(operand, index, stageEnd) << ' ';
+            << isSummedEarlier(operand, index, stageStart) << ' ';
     }
   }
   return digestOf(text);

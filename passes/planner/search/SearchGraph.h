@@ -62,8 +62,8 @@ struct Parameter {
 struct SharedParameter {
   double bytes = 0;
   llvm::SmallVector<unsigned> readers; ///< Operators, ascending, each once.
-  /// Of these, those that answer for it or for something prepared of it. In one stage its gradients are one sum, and
-  /// the last of them answers for that, and for the optimizer.
+  /// Of these, those that answer for it or for something prepared of it. In one stage its gradients are one sum, which is
+  /// there when the first of them has run backward: that one answers for it, and for the optimizer.
   llvm::SmallVector<unsigned> holders;
 };
 
@@ -102,6 +102,10 @@ struct Operator {
   bool slides = false;                    ///< A convolution.
   bool once = false;                      ///< Depends on no input of the graph: it runs before the first step.
   bool fused = false; ///< Elementwise work in the kernel that makes its operand: no bytes of its own.
+  /// Fused work whose result no other fused work reads: backward, a kernel of its own begins with its gradient.
+  bool endsFused = false;
+  /// Elementwise work that a sum does as it reads, or other such work on the way to it: the result is not stored.
+  bool joinsReader = false;
   /// The same in inference, in a product's: batch normalization is folded into its weights, and what follows is done as
   /// the result is written, the sum with another tensor, too.
   bool endsProduct = false;
@@ -174,10 +178,10 @@ struct SearchGraph {
   /// Names of float inputs whose first dimension is 1, so that nothing tells the batch.
   std::vector<std::string> singleSample;
 
-  /// Whether a later operator before `last`, of those `included` if that is given, answers for the gradient of a shared
-  /// parameter, and not the one of that number.
-  bool isSummedLater(const Operand &operand, unsigned index, unsigned last,
-                     const std::vector<bool> *included = nullptr) const;
+  /// Whether an earlier operator from `first` on, of those `included` if that is given, answers for the gradient of a
+  /// shared parameter, and not the one of that number.
+  bool isSummedEarlier(const Operand &operand, unsigned index, unsigned first,
+                       const std::vector<bool> *included = nullptr) const;
   /// The operator that stands where this one has to: of what runs once the first that reads it in steps, else itself.
   unsigned placedWith(unsigned index) const;
   /// Floating-point operations of a step, forward, on the model's batch.
@@ -187,11 +191,13 @@ struct SearchGraph {
   double leastFlops(double batches, bool training) const;
   /// Whether training makes a gradient of the operand.
   bool learns(const Operand &operand) const;
+  /// Whether it is a parameter, or made of parameters before the first microbatch.
+  bool isPrepared(const Operand &operand) const;
   double parameterBytes() const;
   /// What operators [first, last) compute and how they are connected, as a digest of 16 bytes (XXH3): equal for equal
   /// layers.
-  /// `stageEnd` is that of the stage's operators (isSummedLater); none: `last`.
-  std::string structureOf(unsigned first, unsigned last, unsigned stageEnd = none) const;
+  /// `stageStart` is the first of the stage's operators (isSummedEarlier); none: `first`.
+  std::string structureOf(unsigned first, unsigned last, unsigned stageStart = none) const;
 };
 
 /// How many boundaries are kept where nothing else is said.

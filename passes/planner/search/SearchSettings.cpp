@@ -456,13 +456,15 @@ bool Searcher::memoryMayBind() const {
   return bytes > limit / 2;
 }
 
-/// What a byte is worth where all memory is worth the time of all devices. Where there is less memory than the state
-/// takes, bytes are worth what they would be if there were as much: what a plan needs does not depend on what there is.
+/// What a byte is worth where all memory is worth the time of all devices. Where there is less memory than twice what
+/// the state takes, bytes are worth what they would be if there were as much: what a plan needs at least does not depend
+/// on what there is.
 double Searcher::secondsPerByte(int64_t microbatches) const {
   double peak = 0, limit = 0, state = stateBytes(0, intervals.numLayers()) / static_cast<double>(busy.size());
+  constexpr double tight = 2;
   for (unsigned kind = 0; kind != runs.size(); ++kind) {
     peak += operatorCosts[kind]->peakFlops() * runs[kind].count();
-    limit += std::isfinite(memoryOf(kind)) ? std::max(memoryOf(kind), state) * runs[kind].count() : 0;
+    limit += std::isfinite(memoryOf(kind)) ? std::max(memoryOf(kind), tight * state) * runs[kind].count() : 0;
   }
   double seconds = graph.flops() * batchScale(microbatches) * (request.training ? 3 : 1) / peak;
   return limit > 0 ? seconds * static_cast<double>(machine.devices.size()) / limit : 0;
@@ -471,7 +473,7 @@ double Searcher::secondsPerByte(int64_t microbatches) const {
 /// The weights under which intervals are solved: joining gradients hidden, or not; memory free, or worth more and more.
 std::vector<Weights> Searcher::weightsOf(int64_t microbatches) const {
   double shown = 1.0 / fullMicrobatches(microbatches);
-  std::vector<Weights> list = {{request.training ? hidden * shown : 0, 0}};
+  std::vector<Weights> list = {{request.training ? hidden * shown : 0, 0, request.training ? shown : 0}};
   if (request.training)
     list.push_back({shown, 0});
   if (!memoryBinds)

@@ -8,6 +8,7 @@
 #include "passes/planner/search/Keeping.h"
 #include "passes/planner/solver/LaneSum.h"
 
+#include <algorithm>
 #include <array>
 
 namespace cleave::search {
@@ -16,6 +17,9 @@ namespace cleave::search {
 struct Weights {
   double reduction = 0;      ///< For each second of joining gradients.
   double secondsPerByte = 0; ///< For each byte of a device's memory.
+  /// As `reduction`, where that is less, in the piece with which a stage begins: what joins its gradients comes last,
+  /// when no backward pass is left to hide it.
+  double reductionAtStart = 0;
   /// What a second of gradients of weights saves: schedules that delay them fill idle time with them.
   double delayed = 0;
   /// A relaxation, for bounds: whatever is fixed here, each operator computes its activations again, and each
@@ -36,6 +40,14 @@ struct Weights {
   /// operators, the best one for it, instead of each operator for itself. Not for bundles.
   bool byPiece = false;
   bool operator==(const Weights &) const = default;
+
+  /// What counts in one piece.
+  Weights ofPiece(bool isFirst) const {
+    Weights own = *this;
+    own.reduction = isFirst ? std::max(reduction, reductionAtStart) : reduction;
+    own.reductionAtStart = 0;
+    return own;
+  }
 };
 
 /// Weights that are asked for together.

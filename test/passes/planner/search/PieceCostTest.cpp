@@ -42,8 +42,15 @@ double tensorBytesOf(double elements) { return 4 * elements; }
 double product(double a, double b, double c) {
   return std::max(2 * a * b * c / peak, tensorBytesOf(a * b + b * c + a * c) / memoryBandwidth);
 }
+/// The same of a gradient of weights, of b elements by c, that is added to what other microbatches left.
+double adding(double a, double b, double c, double microbatches) {
+  double own = tensorBytesOf(a * b + b * c + a * c), sum = tensorBytesOf(b * c) * (1 - 1 / microbatches);
+  return std::max(2 * a * b * c / peak, (own + sum) / memoryBandwidth);
+}
 /// The rectified linear unit works in the kernel of the product before it.
 double fused(double elements) { return elements / peak; }
+/// Backward it reads a gradient and what it made, and writes a gradient.
+double fusedBackward(double elements) { return std::max(elements / peak, 3 * tensorBytesOf(elements) / memoryBandwidth); }
 
 /// The cheaper of ring and tree.
 double allReduce(double bytes, double p) {
@@ -128,11 +135,20 @@ TEST_P(TwoLayers, ByBatch) {
   auto [sums, cost, reduction] = with(true, {"m", "d0", "m"}, 4);
   EXPECT_NEAR(sums.forward, compute1 + between + compute2, 1e-12);
   // The first layer's input has no gradient, so that it has one product backward, and the second two.
-  EXPECT_NEAR(sums.backward, compute1 + between + 2 * compute2, 1e-12);
-  EXPECT_NEAR(sums.backwardWeights, compute1 + compute2, 1e-12);
+  double back1 = adding(m / p(), k, h, 4), back2 = adding(m / p(), h, n, 4),
+         backBetween = between + fusedBackward(m * h / p());
+  EXPECT_NEAR(sums.backward, back1 + backBetween + back2 + compute2, 1e-12);
+  EXPECT_NEAR(sums.backwardWeights, back1 + back2, 1e-12);
   EXPECT_EQ(sums.forwardExchange, 0);
   EXPECT_EQ(sums.backwardExchange, 0);
-  EXPECT_NEAR(sums.reduction, allReduce(weights1, p()) + allReduce(weights2, p()), 1e-12);
+  double join1 = allReduce(weights1, p()), join2 = allReduce(weights2, p());
+  EXPECT_NEAR(sums.reduction, join1 + join2, 1e-12);
+  // The second layer's gradients are joined while the unit and the first layer run backward, then the first layer's.
+  auto behind = [&](double slowdown) { return std::max(0.0, join2 - slowdown * (backBetween + back1)) + join1; };
+  EXPECT_NEAR(sums.joinedAfter(sums.backward), behind(1), 1e-12);
+  // No less where activations are computed again before the products are there.
+  EXPECT_LE(sums.joinedAfter(2 * sums.backward), behind(1) + 1e-12);
+  EXPECT_GE(sums.joinedAfter(2 * sums.backward), behind(2) - 1e-12);
   EXPECT_EQ(sums.parameters, weights1 + weights2);
   EXPECT_EQ(sums.gradients, weights1 + weights2);
   EXPECT_EQ(sums.optimizer, 2 * (weights1 + weights2));
@@ -159,7 +175,7 @@ TEST_P(TwoLayers, ByColumnsThenRows) {
   EXPECT_NEAR(sums.forwardExchange, joining, 1e-12);
   // The gradient of the model's input, which would be a sum, is not wanted.
   EXPECT_EQ(sums.backwardExchange, 0);
-  EXPECT_NEAR(sums.backward, compute1 + between + 2 * compute2, 1e-12);
+  EXPECT_NEAR(sums.backward, compute1 + between + fusedBackward(m * h / p()) + 2 * compute2, 1e-12);
   EXPECT_EQ(sums.reduction, 0);
   EXPECT_NEAR(sums.gradients, (weights1 + weights2) / p(), 1e-6);
   EXPECT_NEAR(sums.optimizer, 2 * (weights1 + weights2) / p(), 1e-6);
