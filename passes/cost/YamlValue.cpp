@@ -76,8 +76,12 @@ public:
       }
       if (failure)
         return failure;
-      if (++document != stream.end() && document->getRoot() && !isa<yaml::NullNode>(document->getRoot()))
+      if (++document != stream.end() && document->getRoot() && !isa<yaml::NullNode>(document->getRoot())) {
+        // Another one may be no YAML, and have no place then.
+        if (Error syntax = syntaxError())
+          return syntax;
         return make_error<FileError>(positionOf(*document->getRoot()), "expects one YAML document, got another");
+      }
     }
     if (Error syntax = syntaxError())
       return syntax;
