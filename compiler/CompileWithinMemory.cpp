@@ -187,8 +187,8 @@ static bool searchesAmongUnlike(const CompileRequest &request, const CompiledMod
 static constexpr size_t smallPlan = 4u << 20;
 
 /// The simulator sees what the search sums up: loads, stores and exchanges as they follow each other, and each kernel's
-/// launch. On devices of several kinds or hosts, where these differ most, it decides between the plan that was found and
-/// equal parts of the batch, and where training is small, a pipeline of whole layers, too.
+/// launch. On devices of several kinds or hosts, where these differ most, it decides between the plan that was found
+/// and equal parts of the batch, and where training is small, a pipeline of whole layers, too.
 static Expected<CompiledModel> compileFaster(const CompileRequest &request, Messages &messages) {
   auto compiled = compileWithinMemory(request, messages);
   if (!compiled || !searchesAmongUnlike(request, *compiled))

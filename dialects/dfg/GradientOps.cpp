@@ -196,6 +196,8 @@ FailureOr<SmallVector<Value>> GatherGradientOp::localize(OpBuilder &builder, con
 
 OpCost GatherGradientOp::getCost() {
   OpCost cost = movementCost(*this);
+  // Slices that were taken from one position are added up.
+  cost.costClass = CostClass::Reduction;
   cost.flops = static_cast<double>(tensorType(getCotangent()).getNumElements());
   return cost;
 }

@@ -127,7 +127,10 @@ LogicalResult StepWriter::writeBackward(Batch &batch, unsigned number, unsigned 
       for (Value result : op->getResults())
         if (failed(joinCotangents(microbatch, result)))
           return failure();
-      if (failed(differentiate(microbatch, op)))
+      bool isOnce = op->getNumResults() == 1 && addsUp(op->getResult(0));
+      if (isOnce && number == lastBackward[stage] && failed(differentiateOnce(microbatch, op)))
+        return failure();
+      if (!isOnce && failed(differentiate(microbatch, op)))
         return failure();
       if (isKept(op, kept) && failed(useFirst(batch, number, op)))
         return failure();
@@ -189,6 +192,30 @@ LogicalResult StepWriter::differentiate(Microbatch &microbatch, Operation *origi
   return success();
 }
 
+LogicalResult StepWriter::differentiateOnce(Microbatch &microbatch, Operation *original) {
+  Value result = original->getResult(0);
+  for (const GradientSum &sum : wholeCotangents.lookup(result)) {
+    microbatch.cotangents[result] = sum.value;
+    if (failed(differentiate(microbatch, original)))
+      return failure();
+  }
+  return success();
+}
+
+bool StepWriter::addsUp(Value of) {
+  Operation *producer = of.getDefiningOp();
+  if (options.microbatches == 1 || part != StepPart::Whole || !producer || producer->getNumResults() != 1 ||
+      ofBatch.contains(of) || !active.contains(of) || followsItsUsers(producer))
+    return false;
+  // What is narrow is widened before it is added.
+  if (cast<RankedTensorType>(of.getType()).getElementTypeBitWidth() < 32)
+    return false;
+  // Tasks of other stages may come later, and replicas that share gradients keep none whole.
+  unsigned stage = stageOf.lookup(producer);
+  return options.of(stages[stage].mesh).zero < 2 &&
+         llvm::all_of(of.getUsers(), [&](Operation *user) { return stageOf.lookup(user) == stage; });
+}
+
 LogicalResult StepWriter::joinCotangents(Microbatch &microbatch, Value of) {
   auto terms = apart.find(of);
   return terms == apart.end() ? success() : joinCotangents(microbatch, of, std::exchange(terms->second, {}));
@@ -217,11 +244,11 @@ LogicalResult StepWriter::joinCotangents(Microbatch &microbatch, Value of, Array
 
 /// A parameter that several operators read, tied weights say, may have gradients that lie differently. Added to one
 /// sum, each of a microbatch would be exchanged; in sums of their own only these are, once a step.
-Value &StepWriter::sumOf(Parameter &parameter, Attribute mesh, const std::optional<Layout> &layout) {
-  for (GradientSum &sum : parameter.gradients)
+Value &StepWriter::sumOf(GradientSums &sums, Attribute mesh, const std::optional<Layout> &layout) {
+  for (GradientSum &sum : sums)
     if (sum.mesh == mesh && sum.layout == layout)
       return sum.value;
-  return parameter.gradients.emplace_back(GradientSum{mesh, layout, Value()}).value;
+  return sums.emplace_back(GradientSum{mesh, layout, Value()}).value;
 }
 
 LogicalResult StepWriter::addCotangent(Microbatch &microbatch, Value of, Value cotangent) {
@@ -231,15 +258,17 @@ LogicalResult StepWriter::addCotangent(Microbatch &microbatch, Value of, Value c
   std::optional<Layout> layout = known ? std::optional(*known) : std::nullopt;
   if (parameter != parameters.end() && options.of(currentMesh(cotangent)).zero >= 2)
     layout = shareReplicas(parameter->second.home, places.shapeOf(currentMesh(cotangent)));
-  Value &sum = parameter != parameters.end() ? sumOf(parameter->second, currentMesh(cotangent), layout)
-                                             : microbatch.cotangents[of];
+  GradientSums *sums = parameter != parameters.end() ? &parameter->second.gradients
+                       : addsUp(of)                  ? &wholeCotangents[of]
+                                                     : nullptr;
+  Value &sum = sums ? sumOf(*sums, currentMesh(cotangent), layout) : microbatch.cotangents[of];
   if (!sum) {
     sum = cotangent;
     return success();
   }
   recorder.take();
   sum = dfg::AddOp::create(builder, cotangent.getLoc(), sum, cotangent);
-  if (parameter != parameters.end())
+  if (sums)
     sum.getDefiningOp()->setAttr(dist::accumulatesAttrName, builder.getUnitAttr());
   SmallVector<Operation *> created = recorder.take();
   dist::PlaceAttr place = placeOf(cotangent);

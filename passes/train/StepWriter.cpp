@@ -28,8 +28,12 @@ FailureOr<dfg::GraphOp> StepWriter::write() {
     batch.microbatches.resize(options.microbatches);
   std::vector<StageTask> tasks = orderTasks(stages, options.schedule, options.microbatches);
   numAhead.resize(stages.size());
-  for (const StageTask &task : tasks)
+  lastBackward.resize(stages.size());
+  for (const StageTask &task : tasks) {
     numAhead[task.stage] += task.isAhead;
+    if (task.kind == TaskKind::Backward || task.kind == TaskKind::BackwardInput)
+      lastBackward[task.stage] = task.microbatch;
+  }
   for (auto [index, stage] : llvm::enumerate(stages))
     for (Operation *op : stage.operators)
       stageOf[op] = static_cast<unsigned>(index);

@@ -81,6 +81,7 @@ private:
     std::optional<dist::Layout> layout;
     mlir::Value value;
   };
+  using GradientSums = llvm::SmallVector<GradientSum, 1>;
 
   /// A parameter that the step reads, and writes if it is trained or the forward graph writes it.
   struct Parameter {
@@ -92,7 +93,7 @@ private:
     /// Replicas have parts of it, and tasks gather the whole.
     bool isShared = false;
     /// Those of its gradients that lie alike, added up so far.
-    llvm::SmallVector<GradientSum, 1> gradients;
+    GradientSums gradients;
   };
 
   /// What there is of a microbatch.
@@ -254,15 +255,21 @@ private:
   void seedLoss(Microbatch &microbatch, unsigned stage);
 
   mlir::LogicalResult differentiate(Microbatch &microbatch, mlir::Operation *original);
+  /// Differentiates an operator whose result depends on parameters alone, for the cotangents of all microbatches.
+  mlir::LogicalResult differentiateOnce(Microbatch &microbatch, mlir::Operation *original);
+  /// Whether the cotangents of a value of the forward graph are added up over the step's microbatches: those of a
+  /// weight that is transposed before it is multiplied, say.
+  bool addsUp(mlir::Value of);
 
   /// Adds what was set apart of the cotangent of a value of the forward graph, joined where that is cheaper.
   mlir::LogicalResult joinCotangents(Microbatch &microbatch, mlir::Value of);
   mlir::LogicalResult joinCotangents(Microbatch &microbatch, mlir::Value of, llvm::ArrayRef<mlir::Value> terms);
 
-  /// Adds to the cotangent of a value of the forward graph; that of a parameter is the whole step's.
+  /// Adds to the cotangent of a value of the forward graph; that of a parameter, or of what addsUp(), is the whole
+  /// step's.
   mlir::LogicalResult addCotangent(Microbatch &microbatch, mlir::Value of, mlir::Value cotangent);
-  /// The sum of the parameter's gradients that lie so; none yet where the first is to come.
-  mlir::Value &sumOf(Parameter &parameter, mlir::Attribute mesh, const std::optional<dist::Layout> &layout);
+  /// The sum of the gradients that lie so; none yet where the first is to come.
+  static mlir::Value &sumOf(GradientSums &sums, mlir::Attribute mesh, const std::optional<dist::Layout> &layout);
 
   /// Of a value of the step; that of a constant is the one of the operator at hand.
   dist::PlaceAttr placeOf(mlir::Value value);
@@ -355,6 +362,10 @@ private:
   Batch batches[2];
   /// By stage: the microbatches of a batch whose forward the step before does.
   std::vector<unsigned> numAhead;
+  /// By stage: the microbatch whose backward task is the last one.
+  std::vector<unsigned> lastBackward;
+  /// Of values of the forward graph that addsUp(): their cotangents so far.
+  llvm::DenseMap<mlir::Value, GradientSums> wholeCotangents;
   /// By operator of the forward graph.
   llvm::DenseMap<mlir::Operation *, unsigned> stageOf;
   /// By name: the reads of what the step before left.

@@ -78,8 +78,9 @@ void OperatorWork::addProductGradients(const Operator &op, const KernelWork &wor
     sums.backward += movedSeconds(CostClass::Movement, 0, 2 * resultBytes, /*launches=*/false);
 }
 
-void OperatorWork::addBackward(const Operator &op, const KernelWork &work, const OperatorStates &state, double forward,
+void OperatorWork::addBackward(unsigned index, const KernelWork &work, const OperatorStates &state, double forward,
                                double resultBytes, Sums &sums) const {
+  const Operator &op = graph.operators[index];
   bool product = op.cost.costClass == CostClass::Contraction;
   unsigned gradients = 0;
   for (auto [number, operand] : llvm::enumerate(op.operands)) {
@@ -87,17 +88,20 @@ void OperatorWork::addBackward(const Operator &op, const KernelWork &work, const
       continue;
     ++gradients;
     bool isWeight = graph.isPrepared(operand);
-    // Each microbatch but the first adds to what there is.
+    // Each microbatch but the first adds to what there is. Several products with a weight, of the steps of a recurrent
+    // layer say, have one for its gradient.
     double own = grid.localBytes(operand.bytes, state.operands[number].state) * options.precision.gradient,
-           added = own * (1 - 1 / std::max(1.0, options.microbatches));
+           added = own * (graph.isFirstUse(operand, index) ? 1 - 1 / std::max(1.0, options.microbatches) : -1);
     if (!product) {
-      // Of a table of which an operator reads a part there is a whole gradient, too, and adding it is another kernel.
-      sums.backward += isWeight ? cost.memorySeconds(own + 3 * added) : 0;
+      // Of a table of which an operator reads a part there is a whole gradient, too, unless one kernel of the optimizer
+      // makes it of what was read.
+      bool isStored = options.microbatches > 1 || options.precision.optimizer > 1;
+      sums.backward += isWeight && isStored ? cost.memorySeconds(own + std::max(0.0, added)) : 0;
       continue;
     }
     KernelWork gradient = gradientOf(work, number);
     if (isWeight)
-      gradient.bytes += added;
+      gradient.bytes = std::max(0.0, gradient.bytes + added);
     double seconds = number < 2 && !op.fused ? cost.seconds(gradient) : forward;
     sums.backward += seconds;
     if (isWeight)

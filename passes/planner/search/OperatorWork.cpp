@@ -97,7 +97,7 @@ void OperatorWork::addAlone(unsigned index, const Factors &factors, const Operat
   addHalo(op, factors, state, sums);
   addParameters(index, state, sums);
   if (options.training)
-    addBackward(op, work, state, forward, resultBytes, sums);
+    addBackward(index, work, state, forward, resultBytes, sums);
   // Of processors two kernels make the gradient, each of which makes the scores again and the gradient of the weights;
   // a library's one kernel makes the scores again.
   if (options.training && hasNoScores && op.cost.costClass == CostClass::Contraction)
@@ -264,9 +264,7 @@ double OperatorWork::joinSeconds(double bytes, llvm::ArrayRef<unsigned> axes) co
 void OperatorWork::addParameters(unsigned index, const OperatorStates &state, Sums &sums) const {
   const Operator &op = graph.operators[index];
   for (auto [operand, at] : llvm::zip_equal(op.operands, state.operands)) {
-    bool prepared = operand.tensor != none && graph.tensors[operand.tensor].firstUse == index;
-    bool own = operand.parameter != none && graph.parameters[operand.parameter].firstUse == index;
-    if (!own && !prepared)
+    if (!graph.isFirstUse(operand, index))
       continue;
     double local = grid.localBytes(operand.bytes, at.state), replicas = 1;
     llvm::SmallVector<unsigned, 3> repeated, joined;

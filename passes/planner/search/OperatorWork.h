@@ -106,7 +106,7 @@ private:
   bool isJoined(const Operator &op, const Operand &operand) const;
   /// A contraction has a product as large as itself for each operand that learns; other operators read and write about
   /// as much as forward.
-  void addBackward(const Operator &op, const KernelWork &work, const OperatorStates &state, double forward,
+  void addBackward(unsigned index, const KernelWork &work, const OperatorStates &state, double forward,
                    double resultBytes, Sums &sums) const;
 
   const SearchGraph &graph;

@@ -94,7 +94,7 @@ struct Sums {
   /// `reduction`, what is left from one operator on before whose gradients joining never waits, and of `backward`, what
   /// runs meanwhile. Of all operators the one for which their difference is largest.
   double lateReduction = 0, lateBackward = 0;
-  double update = 0;                                ///< Seconds a step: the optimizer.
+  double update = 0;    ///< Seconds a step: the optimizer.
   double gathering = 0; ///< Seconds a microbatch if parameters are sharded (ZeRO 3), one way.
   /// Seconds a step if only the optimizer's state is: replicas whose gradients are equal without being joined, so that
   /// joining them counts nothing, send each other what they have updated.

@@ -123,7 +123,8 @@ private:
     Recomputation again = recomputationOf(linear, way.own);
     again.bytes += bytesBehind(linear, way.own, way.before);
     stages::StageOption option = request.optionOf(linear, again);
-    return {option.seconds() + option.perStep / request.microbatches + request.weights.ofPiece(way.isFirst).reduction * sums.reduction,
+    return {option.seconds() + option.perStep / request.microbatches +
+                request.weights.ofPiece(way.isFirst).reduction * sums.reduction,
             option.fixedBytes + request.inFlight * again.bytes};
   }
 
@@ -162,9 +163,8 @@ private:
 
   void add(const Piece &piece) {
     size_t number = variables.size();
-    const Shared &own =
-        sharedOf(piece, {request.recompute[number], number == 0 ? Recompute::None : request.recompute[number - 1],
-                         number == 0});
+    const Shared &own = sharedOf(
+        piece, {request.recompute[number], number == 0 ? Recompute::None : request.recompute[number - 1], number == 0});
     // The tensor between two pieces has nothing to it but what the second piece keeps of it.
     unsigned joined = none;
     if (!variables.empty())

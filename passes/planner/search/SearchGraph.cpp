@@ -408,6 +408,11 @@ private:
            2 * result.tensors[reader.results.front()].bytes <= tensor.bytes;
   }
 
+  /// A sum, whose operands all have its gradient.
+  static bool handsOnGradient(const Operator &op) {
+    return llvm::any_of(op.rule.linear, [](const auto &together) { return together.size() > 1; });
+  }
+
   void chooseLeaders() {
     for (auto [index, op] : llvm::enumerate(result.operators)) {
       op.endsProduct = isAtEnd(op);
@@ -426,10 +431,16 @@ private:
     }
     for (Operator &op : llvm::reverse(result.operators))
       op.joinsReader = isPartOfReader(op);
-    for (Operator &op : result.operators)
-      op.endsFused = op.fused && llvm::none_of(result.tensors[op.results.front()].uses, [&](const auto &use) {
-                       return result.operators[use.first].fused;
-                     });
+    // Whether the operator or fused work behind it computes something of a gradient.
+    std::vector<bool> works(result.operators.size());
+    for (unsigned index = result.operators.size(); index-- != 0;) {
+      Operator &op = result.operators[index];
+      bool isBefore = op.fused && llvm::any_of(result.tensors[op.results.front()].uses, [&](const auto &use) {
+                        return result.operators[use.first].fused && works[use.first];
+                      });
+      op.endsFused = op.fused && !isBefore && !handsOnGradient(op);
+      works[index] = isBefore || op.endsFused;
+    }
   }
 };
 
@@ -466,6 +477,11 @@ double SearchGraph::flops() const {
 bool SearchGraph::learns(const Operand &operand) const {
   return operand.isFloat &&
          (operand.parameter != none ? parameters[operand.parameter].trained : tensors[operand.tensor].learns);
+}
+
+bool SearchGraph::isFirstUse(const Operand &operand, unsigned index) const {
+  return operand.parameter != none ? parameters[operand.parameter].firstUse == index
+                                   : operand.tensor != none && tensors[operand.tensor].firstUse == index;
 }
 
 bool SearchGraph::isPrepared(const Operand &operand) const {
@@ -533,7 +549,8 @@ static std::string describe(const SearchGraph &graph, const Operator &op) {
   llvm::raw_string_ostream out(text);
   out << op.op->getName().getStringRef() << ' ' << op.cost.flops << ' ' << op.cost.bytesRead << ' '
       << op.cost.bytesWritten << ' ' << static_cast<int>(op.cost.costClass) << ' ' << static_cast<int>(op.batch) << ' '
-      << static_cast<int>(op.sequence) << ' ' << op.once << op.fused << op.endsFused << op.joinsReader << op.endsProduct << op.isForAttention << ' ';
+      << static_cast<int>(op.sequence) << ' ' << op.once << op.fused << op.endsFused << op.joinsReader << op.endsProduct
+      << op.isForAttention << ' ';
   if (op.scores)
     out << 'a' << op.scores->operand << op.scores->isResult << op.scores->keysDim << ' ' << op.scores->queries << ' '
         << op.scores->keys << ' ' << op.scores->streamsGradient << graph.attentions[op.scores->attention].mayBeRing

@@ -62,8 +62,8 @@ struct Parameter {
 struct SharedParameter {
   double bytes = 0;
   llvm::SmallVector<unsigned> readers; ///< Operators, ascending, each once.
-  /// Of these, those that answer for it or for something prepared of it. In one stage its gradients are one sum, which is
-  /// there when the first of them has run backward: that one answers for it, and for the optimizer.
+  /// Of these, those that answer for it or for something prepared of it. In one stage its gradients are one sum, which
+  /// is there when the first of them has run backward: that one answers for it, and for the optimizer.
   llvm::SmallVector<unsigned> holders;
 };
 
@@ -102,7 +102,7 @@ struct Operator {
   bool slides = false;                    ///< A convolution.
   bool once = false;                      ///< Depends on no input of the graph: it runs before the first step.
   bool fused = false; ///< Elementwise work in the kernel that makes its operand: no bytes of its own.
-  /// Fused work whose result no other fused work reads: backward, a kernel of its own begins with its gradient.
+  /// The last fused work behind a product that computes something of a gradient: backward, a kernel does all of it.
   bool endsFused = false;
   /// Elementwise work that a sum does as it reads, or other such work on the way to it: the result is not stored.
   bool joinsReader = false;
@@ -191,6 +191,8 @@ struct SearchGraph {
   double leastFlops(double batches, bool training) const;
   /// Whether training makes a gradient of the operand.
   bool learns(const Operand &operand) const;
+  /// Whether the operator of that number is the one that answers for the operand's memory and gradient.
+  bool isFirstUse(const Operand &operand, unsigned index) const;
   /// Whether it is a parameter, or made of parameters before the first microbatch.
   bool isPrepared(const Operand &operand) const;
   double parameterBytes() const;

@@ -457,8 +457,8 @@ bool Searcher::memoryMayBind() const {
 }
 
 /// What a byte is worth where all memory is worth the time of all devices. Where there is less memory than twice what
-/// the state takes, bytes are worth what they would be if there were as much: what a plan needs at least does not depend
-/// on what there is.
+/// the state takes, bytes are worth what they would be if there were as much: what a plan needs at least does not
+/// depend on what there is.
 double Searcher::secondsPerByte(int64_t microbatches) const {
   double peak = 0, limit = 0, state = stateBytes(0, intervals.numLayers()) / static_cast<double>(busy.size());
   constexpr double tight = 2;

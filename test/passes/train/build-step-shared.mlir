@@ -3,13 +3,15 @@
 // RUN: cleave-opt %s --train-build-step="microbatches=2 zero=1" --distribute | FileCheck %s --check-prefix=PARTS
 
 // Gradients of a weight that two operators read, one of them in columns, are two sums over the microbatches, which lie as
-// these gradients do. At home they are added once.
+// these gradients do. What is done to the weight before a product is undone once, for the sum. At home they are added once.
 // CHECK: dfg.graph @train
 // CHECK: %[[TABLE:.*]] = dfg.gather_gradient {{.*}} split = <{d1 = ["data"]}>
-// CHECK: %[[HEAD:.*]] = dfg.add %{{.*}} {dist.accumulates, dist.place = #dist.place<@pair, by = "test">} : (tensor<6x4xf32>
+// CHECK-NOT: dfg.transpose {{.*}} : (tensor<4x6xf32>)
+// CHECK: %[[PRODUCTS:.*]] = dfg.add %{{.*}} {dist.accumulates, dist.place = #dist.place<@pair, by = "test">} : (tensor<4x6xf32>
+// CHECK: %[[HEAD:.*]] = dfg.transpose %[[PRODUCTS]] {{.*}} : (tensor<4x6xf32>)
 // CHECK: %[[COLUMNS:.*]] = dfg.add %[[TABLE]], %{{.*}} {dist.accumulates, dist.place = #dist.place<@pair, by = "test", split = <{d1 = ["data"]}>>} : (tensor<6x4xf32>
 // CHECK-NOT: dist.accumulates
-// CHECK: dfg.add %[[HEAD]], %[[COLUMNS]] {dist.place = #dist.place<@pair, by = "gradient"{{.*}}>} : (tensor<6x4xf32>
+// CHECK: dfg.add %[[COLUMNS]], %[[HEAD]] {dist.place = #dist.place<@pair, by = "gradient"{{.*}}>} : (tensor<6x4xf32>
 
 // What was summed up over all microbatches is exchanged, not what each of them has.
 // PARTS: dist.program

@@ -50,7 +50,9 @@ double adding(double a, double b, double c, double microbatches) {
 /// The rectified linear unit works in the kernel of the product before it.
 double fused(double elements) { return elements / peak; }
 /// Backward it reads a gradient and what it made, and writes a gradient.
-double fusedBackward(double elements) { return std::max(elements / peak, 3 * tensorBytesOf(elements) / memoryBandwidth); }
+double fusedBackward(double elements) {
+  return std::max(elements / peak, 3 * tensorBytesOf(elements) / memoryBandwidth);
+}
 
 /// The cheaper of ring and tree.
 double allReduce(double bytes, double p) {
