@@ -199,10 +199,12 @@ static Expected<CompiledModel> compileFaster(const CompileRequest &request, Mess
   SmallVector<Other> others = {{"data", "the batch in equal parts"}};
   if (request.target.train && compiled->plan.size() <= smallPlan)
     others.push_back({"pipeline", "a pipeline"});
-  double least = simulatedSeconds(*compiled);
-  for (auto [strategy, is] : others) {
+  const double found = simulatedSeconds(*compiled);
+  double least = found;
+  const Other *taken = nullptr;
+  for (const Other &candidate : others) {
     CompileRequest asked = request;
-    asked.target.strategy = strategy;
+    asked.target.strategy = candidate.strategy;
     asked.target.timeBudget = 0;
     asked.target.solver = TargetOptions().solver;
     WithoutMessages trial(messages);
@@ -210,11 +212,14 @@ static Expected<CompiledModel> compileFaster(const CompileRequest &request, Mess
     double seconds = other ? simulatedSeconds(*other) : -1;
     if (seconds < 0 || seconds >= least)
       continue;
-    messages.note("by the simulator a step takes " + secondsText(least) + " with the plan that the search found, and " +
-                  secondsText(seconds) + " with " + is + ", as by --strategy " + strategy + ", which is taken");
     compiled = std::move(other);
     least = seconds;
+    taken = &candidate;
   }
+  if (taken)
+    messages.note("by the simulator a step takes " + secondsText(found) + " with the plan that the search found, and " +
+                  secondsText(least) + " with " + taken->is + ", as by --strategy " + taken->strategy +
+                  ", which is taken");
   return compiled;
 }
 
