@@ -74,35 +74,30 @@ static std::string typeOf(const SearchGraph &graph, unsigned tensor) {
   return text;
 }
 
-/// Tells apart what operators [first, last) share with others of a stage of operators [stageStart, stageEnd): by shared
-/// parameter, how many of its holders are in the stage, and whether the first of them is one of these.
-static std::vector<unsigned> sharingOf(const SearchGraph &graph, unsigned first, unsigned last, unsigned stageStart,
-                                       unsigned stageEnd) {
-  std::vector<unsigned> sharing;
+/// How many operands of operators [first, last) are summed earlier in a stage that begins with operator `stageStart`.
+static unsigned countSummedEarlier(const SearchGraph &graph, unsigned first, unsigned last, unsigned stageStart) {
+  unsigned count = 0;
   for (const SharedParameter &shared : graph.shared) {
-    auto inStage = llvm::ArrayRef(shared.holders)
-                       .drop_while([&](unsigned holder) { return holder < stageStart; })
-                       .take_while([&](unsigned holder) { return holder < stageEnd; });
-    bool isHere = llvm::any_of(inStage, [&](unsigned holder) { return holder >= first && holder < last; });
-    sharing.push_back(isHere ? 2 * inStage.size() + (inStage.front() >= first) : 0);
+    auto inStage = llvm::ArrayRef(shared.holders).drop_while([&](unsigned holder) { return holder < stageStart; });
+    if (!inStage.empty())
+      count += llvm::count_if(inStage.drop_front(), [&](unsigned holder) { return holder >= first && holder < last; });
   }
-  return sharing;
+  return count;
 }
 
-unsigned Intervals::pieceOf(unsigned first, unsigned last, unsigned stageStart, unsigned stageEnd) {
-  const Boundary &from = graph.boundaries[first], &to = graph.boundaries[last], &start = graph.boundaries[stageStart],
-                 &end = graph.boundaries[stageEnd];
-  auto [entry, isNew] = pieceByLayers.try_emplace({first, last, sharingOf(graph, from.at, to.at, start.at, end.at)}, 0);
+unsigned Intervals::pieceOf(unsigned first, unsigned last, unsigned stageStart) {
+  const Boundary &from = graph.boundaries[first], &to = graph.boundaries[last], &start = graph.boundaries[stageStart];
+  auto [entry, isNew] =
+      pieceByLayers.try_emplace({first, last, countSummedEarlier(graph, from.at, to.at, start.at)}, 0);
   if (!isNew)
     return entry->second;
-  std::string key =
-      graph.structureOf(from.at, to.at, start.at, end.at) + typeOf(graph, from.single) + typeOf(graph, to.single);
+  std::string key = graph.structureOf(from.at, to.at, start.at) + typeOf(graph, from.single) + typeOf(graph, to.single);
   for (unsigned index = from.at; index != to.at; ++index)
     if (auto known = fixed.find(index); known != fixed.end())
       key += "f" + std::to_string(index);
   auto [structure, isNewStructure] = pieceByStructure.try_emplace(std::move(key), pieces.size());
   if (isNewStructure)
-    pieces.push_back({first, last, stageStart, stageEnd});
+    pieces.push_back({first, last, stageStart});
   return entry->second = structure->second;
 }
 
@@ -126,7 +121,7 @@ unsigned Intervals::nodeOf(unsigned first, unsigned last) {
   llvm::SmallVector<unsigned> cuts = cutsOf(first, last);
   for (auto [begin, end] : llvm::zip(llvm::ArrayRef(cuts).drop_back(), llvm::ArrayRef(cuts).drop_front())) {
     unsigned passed = begin >= layers ? layers : 0;
-    unsigned piece = pieceOf(begin - passed, end - passed, passed == 0 ? first : 0, std::min(last - passed, layers));
+    unsigned piece = pieceOf(begin - passed, end - passed, passed == 0 ? first : 0);
     auto [longer, isNewNode] = nodes[node].longer.try_emplace(piece, nodes.size());
     unsigned next = longer->second;
     if (isNewNode) {
@@ -147,12 +142,11 @@ Intervals::Table &Intervals::tableOf(unsigned piece, unsigned setting) {
     known.resize(pieces.size());
   std::unique_ptr<Table> &table = known[piece];
   if (!table) {
-    auto [first, last, stageStart, stageEnd] = pieces[piece];
+    auto [first, last, stageStart] = pieces[piece];
     const Boundary &from = graph.boundaries[first], &to = graph.boundaries[last];
     const auto &[grid, cost, ofSetting] = settings[setting];
     PieceOptions options = ofSetting;
     options.stageStart = graph.boundaries[stageStart].at;
-    options.stageEnd = graph.boundaries[stageEnd].at;
     table = std::make_unique<Table>(
         std::make_unique<Piece>(graph, from.at, to.at, from.single, to.single, *grid, *cost, options, fixed), layouts);
   }
@@ -306,7 +300,7 @@ std::array<double, solver::numLanes> Intervals::leastInsideOf(unsigned layer, un
   if (!isSingle(layer))
     return least;
   least.fill(solver::forbidden);
-  unsigned piece = pieceOf(layer, layer + 1, 0, numLayers());
+  unsigned piece = pieceOf(layer, layer + 1, 0);
   BundleCosts &costs = bundles[bundle];
   for (auto [index, value] : llvm::enumerate(lanesOf(tableOf(piece, costs.setting), piece, costs)))
     least[index % solver::numLanes] = std::min(least[index % solver::numLanes], value);
@@ -323,8 +317,7 @@ double Intervals::leastTransient(unsigned first, unsigned last, unsigned setting
 double Intervals::leastInside(unsigned layer, unsigned setting, const Weights &weights) {
   if (!isSingle(layer))
     return 0;
-  const std::vector<double> *values =
-      tableOf(pieceOf(layer, layer + 1, 0, numLayers()), setting).solve(weights).values();
+  const std::vector<double> *values = tableOf(pieceOf(layer, layer + 1, 0), setting).solve(weights).values();
   return values ? *llvm::min_element(*values) : solver::forbidden;
 }
 

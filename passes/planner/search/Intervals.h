@@ -106,11 +106,11 @@ private:
   struct Products;
   struct Node;
   struct PieceLayers {
-    unsigned first, last, stageStart, stageEnd;
+    unsigned first, last, stageStart;
   };
 
-  /// In a stage of layers [stageStart, stageEnd).
-  unsigned pieceOf(unsigned first, unsigned last, unsigned stageStart, unsigned stageEnd);
+  /// In a stage that begins with layer `stageStart`.
+  unsigned pieceOf(unsigned first, unsigned last, unsigned stageStart);
   unsigned nodeOf(unsigned first, unsigned last);
   Table &tableOf(unsigned piece, unsigned setting);
   unsigned objectiveOf(unsigned setting, const Weights &weights);
@@ -157,8 +157,8 @@ private:
   std::vector<Objective> objectives;
   std::vector<std::vector<unsigned>> objectivesOf;
   /// Pieces by layers and by structure; where a piece of each structure first occurs.
-  /// By first layer, end, and what the piece shares with the rest of the stage.
-  std::map<std::tuple<unsigned, unsigned, std::vector<unsigned>>, unsigned> pieceByLayers;
+  /// By first layer, end, and how much of what is read in the piece is summed later in the stage.
+  std::map<std::tuple<unsigned, unsigned, unsigned>, unsigned> pieceByLayers;
   std::map<std::string, unsigned> pieceByStructure;
   std::vector<PieceLayers> pieces;
   std::vector<Node> nodes;

@@ -289,18 +289,7 @@ void OperatorWork::addParameters(unsigned index, const OperatorStates &state, Su
       continue;
     }
     sums.parametersShared += held / replicas;
-    bool isLater = graph.isSummedEarlier(operand, index, options.stageStart, options.included);
-    double joining = joinSeconds(local * precision.gradient, joined);
-    if (unsigned holders = graph.numHolders(operand, options.stageStart, options.stageEnd, options.included);
-        holders > 1) {
-      joining /= isLater ? holders - 1 : 1;
-      (isLater ? sums.sharedLater : sums.sharedFirst) += joining;
-      joining /= 2;
-    }
-    sums.reduction += joining;
-    // Not before the operator's backward pass is done.
-    sums.lateReduction = sums.reduction - sums.sharedReduction();
-    if (isLater)
+    if (graph.isSummedEarlier(operand, index, options.stageStart, options.included))
       continue;
     sums.gradients += local * precision.gradient;
     double optimizer = local * precision.optimizer,
@@ -316,6 +305,9 @@ void OperatorWork::addParameters(unsigned index, const OperatorStates &state, Su
     sums.optimizer += optimizer;
     sums.gradientsShared += local * precision.gradient / replicas;
     sums.optimizerShared += optimizer / replicas;
+    // Not before the operator's backward pass is done.
+    sums.reduction += joinSeconds(local * precision.gradient, joined);
+    sums.lateReduction = sums.reduction;
     double gathering = grid.allGather(held, repeated);
     sums.gathering += gathering;
     if (repeated.size() != joined.size())

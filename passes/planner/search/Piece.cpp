@@ -10,13 +10,10 @@
 namespace cleave::search {
 
 void Sums::add(const Sums &other) {
-  double own = reduction - sharedReduction();
-  if (own - backward + other.lateReduction - other.lateBackward > lateReduction - lateBackward) {
-    lateReduction = own + other.lateReduction;
+  if (reduction - backward + other.lateReduction - other.lateBackward > lateReduction - lateBackward) {
+    lateReduction = reduction + other.lateReduction;
     lateBackward = backward + other.lateBackward;
   }
-  sharedFirst += other.sharedFirst;
-  sharedLater += other.sharedLater;
   forward += other.forward;
   backward += other.backward;
   forwardExchange += other.forwardExchange;
@@ -46,8 +43,7 @@ void Sums::add(const Sums &other) {
 
 double Sums::joinedAfter(double seconds) const {
   double slowdown = backward > 0 ? std::max(1.0, seconds / backward) : 1;
-  double own = reduction - sharedReduction();
-  return std::max({0.0, own - seconds, lateReduction - slowdown * lateBackward}) + joinedInStage() - own;
+  return std::max({0.0, reduction - seconds, lateReduction - slowdown * lateBackward});
 }
 
 double updateSeconds(double bytes, const OperatorCost &cost, const Precision &precision, const Executor &executor,
@@ -391,8 +387,6 @@ Piece::Piece(const SearchGraph &graph, unsigned first, unsigned last, unsigned e
     : first(first), last(last), options(options) {
   if (this->options.stageStart == none)
     this->options.stageStart = first;
-  if (this->options.stageEnd == none)
-    this->options.stageEnd = last;
   Builder(*this, graph, entry, exit, grid, cost, this->options, fixed).run();
 }
 

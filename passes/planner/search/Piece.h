@@ -74,8 +74,8 @@ struct PieceOptions {
   double offloadOptimizer = 0;
   /// By axis; missing ones are AxisRole::Any.
   llvm::SmallVector<AxisRole, 3> roles;
-  /// The operators that are in the same stage (SharedParameter); none: the piece's.
-  unsigned stageStart = none, stageEnd = none;
+  /// The first of the operators that are in the same stage (SearchGraph::isSummedEarlier); none: the piece's.
+  unsigned stageStart = none;
   /// By operator of the graph: whether it is on this grid. Null: all are.
   const std::vector<bool> *included = nullptr;
 };
@@ -94,9 +94,6 @@ struct Sums {
   /// `reduction`, what is left from one operator on before whose gradients joining never waits, and of `backward`, what
   /// runs meanwhile. Of all operators the one for which their difference is largest.
   double lateReduction = 0, lateBackward = 0;
-  /// Joining gradients of parameters that several operators of the stage read: those of the first of them, and the mean
-  /// of the others'. One sum is joined, as the most of these takes; `reduction` has half of each, which is no more.
-  double sharedFirst = 0, sharedLater = 0;
   double update = 0;    ///< Seconds a step: the optimizer.
   double gathering = 0; ///< Seconds a microbatch if parameters are sharded (ZeRO 3), one way.
   /// Seconds a step if only the optimizer's state is: replicas whose gradients are equal without being joined, so that
@@ -113,10 +110,6 @@ struct Sums {
 
   /// Of operators behind these.
   void add(const Sums &other);
-  /// Of `reduction`, what is joined of parameters that several operators of the stage read.
-  double sharedReduction() const { return (sharedFirst + sharedLater) / 2; }
-  /// Seconds a step: joining all gradients of a stage.
-  double joinedInStage() const { return reduction - sharedReduction() + std::max(sharedFirst, sharedLater); }
   /// Seconds a step for which gradients are still joined when the backward pass ends, whose `seconds` are those of
   /// `backward` and what is spread evenly over it.
   double joinedAfter(double seconds) const;

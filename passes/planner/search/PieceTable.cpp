@@ -99,9 +99,8 @@ double PieceTable::secondsUnder(const Weights &weights, const Priced &priced) co
   if (weights.ringsOnly && priced.gathersKeys)
     return solver::forbidden;
   double memory = weights.relaxed ? cheapestKeeping(priced, weights) : weights.secondsPerByte * priced.cost->bytes;
-  return priced.cost->seconds + weights.ofJoining(priced.joining, priced.sums->sharedReduction()) -
-         weights.delayed * priced.sums->backwardWeights + weights.forward * priced.sums->forward -
-         (1 - weights.optimizer) * priced.update + memory;
+  return priced.cost->seconds + weights.reduction * priced.joining - weights.delayed * priced.sums->backwardWeights +
+         weights.forward * priced.sums->forward - (1 - weights.optimizer) * priced.update + memory;
 }
 
 std::vector<double> PieceTable::valuesUnder(const WeightBundle &bundle, std::vector<double> &memory) {

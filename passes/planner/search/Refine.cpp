@@ -119,13 +119,12 @@ private:
     IntervalSums linear;
     static_cast<Sums &>(linear) = sums;
     linear.reduction = linear.lateReduction = linear.lateBackward = linear.transient = 0;
-    linear.sharedFirst = linear.sharedLater = 0;
     linear.checkpoints = checkpoint;
     Recomputation again = recomputationOf(linear, way.own);
     again.bytes += bytesBehind(linear, way.own, way.before);
     stages::StageOption option = request.optionOf(linear, again);
     return {option.seconds() + option.perStep / request.microbatches +
-                request.weights.ofPiece(way.isFirst).ofJoining(sums.reduction, sums.sharedReduction()),
+                request.weights.ofPiece(way.isFirst).reduction * sums.reduction,
             option.fixedBytes + request.inFlight * again.bytes};
   }
 

@@ -479,15 +479,6 @@ bool SearchGraph::learns(const Operand &operand) const {
          (operand.parameter != none ? parameters[operand.parameter].trained : tensors[operand.tensor].learns);
 }
 
-unsigned SearchGraph::numHolders(const Operand &operand, unsigned first, unsigned last,
-                                 const std::vector<bool> *included) const {
-  if (operand.shared == none)
-    return 0;
-  return llvm::count_if(shared[operand.shared].holders, [&](unsigned holder) {
-    return holder >= first && holder < last && (!included || (*included)[holder]);
-  });
-}
-
 bool SearchGraph::isFirstUse(const Operand &operand, unsigned index) const {
   return operand.parameter != none ? parameters[operand.parameter].firstUse == index
                                    : operand.tensor != none && tensors[operand.tensor].firstUse == index;
@@ -579,11 +570,9 @@ static std::string describe(const SearchGraph &graph, const Operator &op) {
   return text;
 }
 
-std::string SearchGraph::structureOf(unsigned first, unsigned last, unsigned stageStart, unsigned stageEnd) const {
+std::string SearchGraph::structureOf(unsigned first, unsigned last, unsigned stageStart) const {
   if (stageStart == none)
     stageStart = first;
-  if (stageEnd == none)
-    stageEnd = last;
   std::string text;
   llvm::raw_string_ostream out(text);
   llvm::DenseMap<unsigned, unsigned> outside;
@@ -595,17 +584,17 @@ std::string SearchGraph::structureOf(unsigned first, unsigned last, unsigned sta
       if (operand.parameter != none) {
         const Parameter &parameter = parameters[operand.parameter];
         out << 'p' << parameter.bytes << parameter.trained << (parameter.firstUse == index)
-            << isSummedEarlier(operand, index, stageStart) << numHolders(operand, stageStart, stageEnd) << ' ';
+            << isSummedEarlier(operand, index, stageStart) << ' ';
         continue;
       }
       const Tensor &tensor = tensors[operand.tensor];
       if (tensor.producer != none && tensor.producer >= first)
         out << 't' << tensor.producer - first << '.' << tensor.result << (tensor.firstUse == index)
-            << isSummedEarlier(operand, index, stageStart) << numHolders(operand, stageStart, stageEnd) << ' ';
+            << isSummedEarlier(operand, index, stageStart) << ' ';
       else
         out << 'x' << outside.try_emplace(operand.tensor, outside.size()).first->second << '.' << tensor.bytes
             << tensor.batched << tensor.learns << (tensor.producer == none) << (tensor.firstUse == index)
-            << isSummedEarlier(operand, index, stageStart) << numHolders(operand, stageStart, stageEnd) << ' ';
+            << isSummedEarlier(operand, index, stageStart) << ' ';
     }
   }
   return digestOf(text);

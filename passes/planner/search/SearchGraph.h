@@ -63,8 +63,7 @@ struct SharedParameter {
   double bytes = 0;
   llvm::SmallVector<unsigned> readers; ///< Operators, ascending, each once.
   /// Of these, those that answer for it or for something prepared of it. In one stage its gradients are one sum, which
-  /// is there when the first of them has run backward: that one answers for it, and for the optimizer. Each says what
-  /// joining its own gradient takes, of which the most counts: the sum lies as one of them does.
+  /// is there when the first of them has run backward: that one answers for it, and for the optimizer.
   llvm::SmallVector<unsigned> holders;
 };
 
@@ -192,9 +191,6 @@ struct SearchGraph {
   double leastFlops(double batches, bool training) const;
   /// Whether training makes a gradient of the operand.
   bool learns(const Operand &operand) const;
-  /// How many operators of [first, last) answer for a shared parameter or for something prepared of it; 0 for others.
-  unsigned numHolders(const Operand &operand, unsigned first, unsigned last,
-                      const std::vector<bool> *included = nullptr) const;
   /// Whether the operator of that number is the one that answers for the operand's memory and gradient.
   bool isFirstUse(const Operand &operand, unsigned index) const;
   /// Whether it is a parameter, or made of parameters before the first microbatch.
@@ -202,8 +198,8 @@ struct SearchGraph {
   double parameterBytes() const;
   /// What operators [first, last) compute and how they are connected, as a digest of 16 bytes (XXH3): equal for equal
   /// layers.
-  /// The stage's operators are [stageStart, stageEnd): what else of them reads shared parameters counts; none: these.
-  std::string structureOf(unsigned first, unsigned last, unsigned stageStart = none, unsigned stageEnd = none) const;
+  /// `stageStart` is the first of the stage's operators (isSummedEarlier); none: `first`.
+  std::string structureOf(unsigned first, unsigned last, unsigned stageStart = none) const;
 };
 
 /// How many boundaries are kept where nothing else is said.

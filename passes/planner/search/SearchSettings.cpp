@@ -475,7 +475,7 @@ std::vector<Weights> Searcher::weightsOf(int64_t microbatches) const {
   double shown = 1.0 / fullMicrobatches(microbatches);
   std::vector<Weights> list = {{request.training ? hidden * shown : 0, 0, request.training ? shown : 0}};
   if (request.training)
-    list.push_back({shown, 0, shown});
+    list.push_back({shown, 0});
   if (!memoryBinds)
     return list;
   double perByte = secondsPerByte(microbatches);

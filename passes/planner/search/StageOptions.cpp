@@ -69,8 +69,8 @@ stages::StageOption Searcher::optionOf(const IntervalSums &sums, const Recomputa
   // Stages change their parameters when all of them are nearly done.
   update *= option.steadySlowdown;
   // Gradients are joined while the last microbatch's backward pass still runs; what sticks out is seen.
-  double seen = executor.overlapsGradients ? sums.joinedAfter(option.backward) : sums.joinedInStage();
-  double joining = seen + hidden * (sums.joinedInStage() - seen);
+  double seen = executor.overlapsGradients ? sums.joinedAfter(option.backward) : sums.reduction;
+  double joining = seen + hidden * (sums.reduction - seen);
   if (request.training)
     option.perStep = joining + update + sharedSeconds(choice.first, choice.last, choice.kind, choice.devices) +
                      (zero == 1 || zero == 2 ? sums.regathering : 0);

@@ -17,8 +17,8 @@ namespace cleave::search {
 struct Weights {
   double reduction = 0;      ///< For each second of joining gradients.
   double secondsPerByte = 0; ///< For each byte of a device's memory.
-  /// As `reduction`, where that is less, in the piece with which a stage begins, and for parameters that several
-  /// operators of the stage read: what joins their gradients comes last, when no backward pass is left to hide it.
+  /// As `reduction`, where that is less, in the piece with which a stage begins: what joins its gradients comes last,
+  /// when no backward pass is left to hide it.
   double reductionAtStart = 0;
   /// What a second of gradients of weights saves: schedules that delay them fill idle time with them.
   double delayed = 0;
@@ -45,12 +45,8 @@ struct Weights {
   Weights ofPiece(bool isFirst) const {
     Weights own = *this;
     own.reduction = isFirst ? std::max(reduction, reductionAtStart) : reduction;
+    own.reductionAtStart = 0;
     return own;
-  }
-
-  /// What joining gradients counts in a piece, of which `shared` is done at the stage's end wherever it is.
-  double ofJoining(double seconds, double shared) const {
-    return reduction * (seconds - shared) + std::max(reduction, reductionAtStart) * shared;
   }
 };
 
