@@ -34,7 +34,9 @@ FailureOr<Value> StepWriter::sumAtHome(Parameter &parameter) {
       continue;
     }
     recorder.take();
-    Value added = dfg::AddOp::create(builder, gradient.value.getLoc(), sum, gradient.value);
+    // The parameter's, which runs where none of the operators need run that its gradients are of.
+    Location location = partOf(parameter.read.getLoc(), "gradient");
+    Value added = dfg::AddOp::create(builder, location, sum, gradient.value);
     if (failed(placeCreated(home, "gradient", {{added, parameter.home}})))
       return failure();
     sum = added;
