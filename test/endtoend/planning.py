@@ -635,8 +635,10 @@ def all_machines(folder):
 def machines_training(folder):
     """Training on machines whose links are often busier than stages: the search itself finds a plan that the simulator,
     which sees every transfer, says to be no slower than the batch in equal parts, than a pipeline, and than twice what the
-    search expects. The last one's plan does not fit at first."""
-    def compare(number):
+    search expects. The last one's plan does not fit at first. Where steps are launches above all, the simulator may take the
+    pipeline's plan."""
+    def compare(case):
+        number, expected = case
         choose, path = random.Random(f"machine {number}"), os.path.join(folder, f"machine-{number}.yaml")
         random_machine(choose, path)
         batches = [choose.choice([8, 24, 60, 64, 100, 256, 500]) for _ in ANYWHERE]
@@ -646,7 +648,7 @@ def machines_training(folder):
         model = zoo(folder, name, *sizes)
         ours = plan(model, path, *flags, "--strategy", "auto")
         subject = f"{name} on machine {number}"
-        check(ours["strategy"] == "auto", subject, "the simulator had to replace what the search found")
+        check(ours["strategy"] in expected, subject, f"expected a plan by {expected}, got one by {ours['strategy']}")
         for strategy in ("data", "pipeline"):
             theirs = plan(model, path, *flags, "--strategy", strategy, expect=(DONE, INFEASIBLE))
             check(not theirs or step_seconds(ours) <= (1 + ROUNDING) * step_seconds(theirs), subject,
@@ -654,7 +656,8 @@ def machines_training(folder):
         check(step_seconds(ours) <= 2 * ours["searched_step_seconds"], subject,
               f"expected {ours['searched_step_seconds']} s, simulated {step_seconds(ours)} s")
 
-    parallel(compare, [0, 5, 8, 11, 27])
+    parallel(compare, [(number, ["auto"]) for number in (0, 5, 8, 11, 27)] +
+             [(number, ["auto", "pipeline"]) for number in (15, 18, 24)])
 
 
 PARTS = {"quality": quality, "sequences": sequences, "krizhevsky": krizhevsky, "two-levels": two_levels, "alpa": alpa, "limits": limits,

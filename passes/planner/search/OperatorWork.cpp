@@ -43,7 +43,7 @@ void OperatorWork::addAlone(unsigned index, const Factors &factors, const Operat
   double flops = op.cost.flops * scaleOf(op) * partOf(op, factors), bytes = 0, joined = 0;
   for (auto [operand, at] : llvm::zip_equal(op.operands, state.operands)) {
     bytes += operandBytes(operand, at.state);
-    if (isJoined(op, operand))
+    if (graph.isJoined(op, operand))
       joined += operandBytes(operand, at.state);
   }
   double resultBytes = 0;
@@ -102,11 +102,6 @@ void OperatorWork::addAlone(unsigned index, const Factors &factors, const Operat
   // a library's one kernel makes the scores again.
   if (options.training && hasNoScores && op.cost.costClass == CostClass::Contraction)
     sums.backward += (cost.isOfProcessors() + op.scores->isResult) * forward;
-}
-
-bool OperatorWork::isJoined(const Operator &op, const Operand &operand) const {
-  unsigned producer = operand.tensor == none ? none : graph.tensors[operand.tensor].producer;
-  return producer != none && op.cost.costClass == CostClass::Reduction && graph.operators[producer].joinsReader;
 }
 
 const State &OperatorWork::scoresState(const Operator &op, const OperatorStates &state) const {

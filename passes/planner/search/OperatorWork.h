@@ -102,8 +102,6 @@ private:
   void addKernelBackward(const Operator &op, const KernelWork &work, const OperatorStates &state, double resultBytes,
                          Sums &sums) const;
   void addProductGradients(const Operator &op, const KernelWork &work, double resultBytes, Sums &sums) const;
-  /// Whether the operand is made by the operator's own kernel.
-  bool isJoined(const Operator &op, const Operand &operand) const;
   /// A contraction has a product as large as itself for each operand that learns; other operators read and write about
   /// as much as forward.
   void addBackward(unsigned index, const KernelWork &work, const OperatorStates &state, double forward,

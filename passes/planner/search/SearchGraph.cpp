@@ -12,9 +12,6 @@
 #include "passes/planner/search/StageBoundaries.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/xxhash.h"
-
-#include <cstring>
 
 using namespace mlir;
 
@@ -102,10 +99,6 @@ private:
   }
 
   /// Whether a tensor is made before the first step.
-  bool isPrepared(const Tensor &tensor) const {
-    return tensor.producer != none && result.operators[tensor.producer].once;
-  }
-
   void addOperator(Operation &op, unsigned node) {
     unsigned index = result.operators.size();
     Operator made;
@@ -140,11 +133,11 @@ private:
       operand.tensor = tensorOf.lookup(value);
       Tensor &tensor = result.tensors[operand.tensor];
       tensor.uses.emplace_back(index, static_cast<unsigned>(number));
-      made.once &= isPrepared(tensor);
+      made.once &= result.isPrepared(tensor);
     }
     if (!made.once)
       for (const Operand &operand : made.operands)
-        if (operand.tensor != none && isPrepared(result.tensors[operand.tensor]))
+        if (operand.tensor != none && result.isPrepared(result.tensors[operand.tensor]))
           result.tensors[operand.tensor].firstUse = std::min(result.tensors[operand.tensor].firstUse, index);
     for (OpResult value : op.getResults()) {
       unsigned tensor = addTensor(value);
@@ -365,7 +358,7 @@ private:
     if (product.operands[1].tensor == none)
       return false;
     const Tensor &tensor = result.tensors[product.operands[1].tensor];
-    return tensor.producer != none && !isPrepared(tensor) && tensor.uses.size() == 1;
+    return tensor.producer != none && !result.isPrepared(tensor) && tensor.uses.size() == 1;
   }
 
   /// Whether anything that has a gradient is read between the products of attention, beside the scores.
@@ -485,10 +478,16 @@ bool SearchGraph::isFirstUse(const Operand &operand, unsigned index) const {
 }
 
 bool SearchGraph::isPrepared(const Operand &operand) const {
-  if (operand.parameter != none)
-    return true;
+  return operand.parameter != none || (operand.tensor != none && isPrepared(tensors[operand.tensor]));
+}
+
+bool SearchGraph::isPrepared(const Tensor &tensor) const {
+  return tensor.producer != none && operators[tensor.producer].once;
+}
+
+bool SearchGraph::isJoined(const Operator &op, const Operand &operand) const {
   unsigned producer = operand.tensor == none ? none : tensors[operand.tensor].producer;
-  return producer != none && operators[producer].once;
+  return producer != none && op.cost.costClass == CostClass::Reduction && operators[producer].joinsReader;
 }
 
 double SearchGraph::leastFlops(double batches, bool training) const {
@@ -512,101 +511,13 @@ double SearchGraph::parameterBytes() const {
   return total;
 }
 
-static void writeKernel(llvm::raw_ostream &out, const Operator &op) {
-  for (bool inner : op.inner)
-    out << inner;
-  if (!op.use)
-    return;
-  const KernelUse &use = *op.use;
-  out << 'k' << use.isFree << use.isEpilogue << use.isStreamed << use.isCounted << use.passes << use.trainingPasses
-      << use.backwardPasses << use.launches << use.launchesBackward << use.writes << use.passesOn
-      << use.readsResultAgain << use.masks << use.gradientReads << ' ' << use.share << ' ' << use.forwardProducts << ' '
-      << use.backwardProducts << ' ';
-  for (auto *flags : {&use.reads, &use.readsAgain, &use.writesGradient})
-    for (bool flag : *flags)
-      out << flag;
-}
-
-static void writeFactors(llvm::raw_ostream &out, const TensorFactors &tensor) {
-  for (const DimFactors &dim : tensor) {
-    for (unsigned factor : dim)
-      out << factor << '.';
-    out << ',';
-  }
-  out << ';';
-}
-
-static std::string digestOf(llvm::StringRef text) {
-  llvm::XXH128_hash_t hash = llvm::xxh3_128bits(llvm::arrayRefFromStringRef(text));
-  std::string digest(sizeof hash, '\0');
-  std::memcpy(digest.data(), &hash, sizeof hash);
-  return digest;
-}
-
-/// What `Operator::digest` is made of.
-static std::string describe(const SearchGraph &graph, const Operator &op) {
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  out << op.op->getName().getStringRef() << ' ' << op.cost.flops << ' ' << op.cost.bytesRead << ' '
-      << op.cost.bytesWritten << ' ' << static_cast<int>(op.cost.costClass) << ' ' << static_cast<int>(op.batch) << ' '
-      << static_cast<int>(op.sequence) << ' ' << op.once << op.fused << op.endsFused << op.joinsReader << op.endsProduct
-      << op.isForAttention << ' ';
-  if (op.scores)
-    out << 'a' << op.scores->operand << op.scores->isResult << op.scores->keysDim << ' ' << op.scores->queries << ' '
-        << op.scores->keys << ' ' << op.scores->streamsGradient << graph.attentions[op.scores->attention].mayBeRing
-        << ' ';
-  writeKernel(out, op);
-  for (const Factor &factor : op.rule.factors)
-    out << factor.size << '/' << static_cast<int>(factor.kind) << '/' << factor.haloBefore << '/' << factor.haloAfter
-        << ' ';
-  for (const TensorFactors &factors : op.rule.operands)
-    writeFactors(out, factors);
-  for (auto [tensor, factors] : llvm::zip_equal(op.results, op.rule.results)) {
-    writeFactors(out, factors);
-    const Tensor &value = graph.tensors[tensor];
-    out << 'r' << value.bytes << value.batched << value.learns << value.isOutput << value.uses.size() << value.kept
-        << value.gradientSums << ' ';
-  }
-  return text;
-}
-
-std::string SearchGraph::structureOf(unsigned first, unsigned last, unsigned stageStart) const {
-  if (stageStart == none)
-    stageStart = first;
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  llvm::DenseMap<unsigned, unsigned> outside;
-  for (unsigned index = first; index != last; ++index) {
-    const Operator &op = operators[index];
-    out << (op.digest.empty() ? digestOf(describe(*this, op)) : op.digest)
-        << (op.leader < first ? -1 : static_cast<int>(op.leader - first)) << ' ';
-    for (const Operand &operand : op.operands) {
-      if (operand.parameter != none) {
-        const Parameter &parameter = parameters[operand.parameter];
-        out << 'p' << parameter.bytes << parameter.trained << (parameter.firstUse == index)
-            << isSummedEarlier(operand, index, stageStart) << ' ';
-        continue;
-      }
-      const Tensor &tensor = tensors[operand.tensor];
-      if (tensor.producer != none && tensor.producer >= first)
-        out << 't' << tensor.producer - first << '.' << tensor.result << (tensor.firstUse == index)
-            << isSummedEarlier(operand, index, stageStart) << ' ';
-      else
-        out << 'x' << outside.try_emplace(operand.tensor, outside.size()).first->second << '.' << tensor.bytes
-            << tensor.batched << tensor.learns << (tensor.producer == none) << (tensor.firstUse == index)
-            << isSummedEarlier(operand, index, stageStart) << ' ';
-    }
-  }
-  return digestOf(text);
-}
-
 SearchGraph readGraph(dfg::GraphOp graph, llvm::ArrayRef<unsigned> pins, unsigned most, const Executor &executor) {
   SearchGraph read = GraphReader(graph, pins, most, executor.wholeLayers).run();
   chooseKernels(read, executor);
   if (!executor.splitsSequence)
     findInnerFactors(read);
   for (Operator &op : read.operators)
-    op.digest = digestOf(describe(read, op));
+    op.digest = read.digestOf(op);
   return read;
 }
 

@@ -195,7 +195,12 @@ struct SearchGraph {
   bool isFirstUse(const Operand &operand, unsigned index) const;
   /// Whether it is a parameter, or made of parameters before the first microbatch.
   bool isPrepared(const Operand &operand) const;
+  bool isPrepared(const Tensor &tensor) const;
+  /// Whether the operand is made by the operator's own kernel (Operator::joinsReader).
+  bool isJoined(const Operator &op, const Operand &operand) const;
   double parameterBytes() const;
+  /// What an operator is, apart from where its operands come from, as structureOf.
+  std::string digestOf(const Operator &op) const;
   /// What operators [first, last) compute and how they are connected, as a digest of 16 bytes (XXH3): equal for equal
   /// layers.
   /// `stageStart` is the first of the stage's operators (isSummedEarlier); none: `first`.

@@ -265,6 +265,34 @@ dfg.graph @main(%x: tensor<8x256xf32> {dfg.name = "x"}) -> (tensor<8x256xf32> {d
             model.graph.structureOf(cell("cell1"), cell("cell1") + 1));
 }
 
+// What a sum reads is made by its own kernel where nothing else reads it, wherever the sum's piece begins.
+TEST(Piece, TellsSumsApartThatMakeTheirOperands) {
+  ModelGraph model(std::string(R"(
+dfg.graph @main(%x: tensor<8x256xf32> {dfg.name = "x"})
+    -> (tensor<8xf32> {dfg.name = "a"}, tensor<8xf32> {dfg.name = "b"}, tensor<8x256xf32> {dfg.name = "c"}) {
+  %0 = dfg.exp %x : (tensor<8x256xf32>) -> tensor<8x256xf32> loc("alone")
+  %1 = dfg.reduce %0 {dims = array<i64: 1>, kind = #dfg.reduce_kind<sum>} : (tensor<8x256xf32>) -> tensor<8xf32> loc("sum0")
+  %2 = dfg.tanh %x : (tensor<8x256xf32>) -> tensor<8x256xf32> loc("shared")
+  %3 = dfg.reduce %2 {dims = array<i64: 1>, kind = #dfg.reduce_kind<sum>} : (tensor<8x256xf32>) -> tensor<8xf32> loc("sum1")
+  dfg.return %1, %3, %2 : tensor<8xf32>, tensor<8xf32>, tensor<8x256xf32>
+}
+)"));
+  ASSERT_EQ(model.graph.operators.size(), 4u);
+  EXPECT_NE(model.graph.structureOf(1, 2), model.graph.structureOf(3, 4));
+  MachineGrid on(machineOf(2), {2});
+  auto forwardOf = [&](unsigned first, unsigned last) {
+    FixedFactors whole;
+    for (unsigned index = first; index != last; ++index)
+      whole[index].axes.push_back({0, none});
+    Piece piece(model.graph, first, last, none, none, on.grid, on.cost, {}, whole);
+    return piece.sumsOf(std::vector<unsigned>(piece.problem.variables.size(), 0)).forward;
+  };
+  double whole = tensorBytesOf(8 * 256) / memoryBandwidth, sum = tensorBytesOf(8) / memoryBandwidth;
+  // Of what it makes itself, adding up takes longer than storing the sums.
+  EXPECT_NEAR(forwardOf(0, 2), whole + std::max(sum, 8 * 256 / peak), 1e-15);
+  EXPECT_NEAR(forwardOf(2, 4), 3 * whole + sum, 1e-15);
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, TwoLayers, testing::Values(2u, 4u, 8u));
 
 } // namespace
