@@ -8,6 +8,7 @@
 
 #include "runtime/LibraryKernelDesc.h"
 
+#include <map>
 #include <string_view>
 
 namespace cleave::runtime {
@@ -17,6 +18,8 @@ namespace cleave::runtime {
 struct LibraryKernelQuery {
   LibraryKernelDesc desc;
   std::vector<bool> anyInputs, anyOutputs;
+  /// Inputs that are the same in each call: what a library does to them first is done once.
+  std::vector<bool> constantInputs = {};
 };
 
 /// How good a library's code for a kernel is, as the library knows it.
@@ -34,6 +37,9 @@ struct LibraryChoice {
   LibraryKernelDesc desc;
   std::vector<uint64_t> inputBytes, outputBytes;
   KernelQuality quality = KernelQuality::Good;
+  /// Of constant inputs that the kernel takes packed: the kernel that packs them, from their dense type to that of the
+  /// input, which holds what the library makes of them.
+  std::map<size_t, LibraryKernelDesc> packings = {};
 };
 
 /// The kernel libraries of one kind of device.

@@ -68,6 +68,8 @@ FailureOr<LibraryKernel> LibraryKernels::get(const runtime::LibraryKernelQuery &
   SmallVector<bool> anyOutputs(query.anyOutputs.begin(), query.anyOutputs.end());
   std::string suffix = (" on " + StringRef(device.library->name()) + " of " + Twine(device.threads)).str();
   std::string key = keyOf(query.desc, anyInputs, anyOutputs, context) + suffix;
+  for (bool isConstant : query.constantInputs)
+    key += isConstant ? " constant" : " -";
   if (auto found = byQuery.find(key); found != byQuery.end())
     return found->second;
   if (refused.contains(key))
@@ -77,17 +79,18 @@ FailureOr<LibraryKernel> LibraryKernels::get(const runtime::LibraryKernelQuery &
     refused.insert(key);
     return failure();
   }
-  std::string chosen = keyOf(choice->desc, {}, {}, context) + suffix;
-  auto [entry, inserted] = byKernel.try_emplace(chosen);
-  if (inserted)
-    entry->second = insert(*choice);
-  byQuery[key] = entry->second;
-  return entry->second;
+  return byQuery[key] = insert(*choice, suffix);
 }
 
-LibraryKernel LibraryKernels::insert(const runtime::LibraryChoice &choice) {
+const LibraryKernel &LibraryKernels::insert(const runtime::LibraryChoice &choice, StringRef suffix) {
   const runtime::LibraryKernelDesc &desc = choice.desc;
   MLIRContext *context = module.getContext();
+  LibraryKernel kernel;
+  for (const auto &[input, packing] : choice.packings)
+    kernel.packings[input] = insert({packing, {}, {}}, suffix).symbol;
+  auto [entry, inserted] = byKernel.try_emplace(keyOf(desc, {}, {}, context) + suffix.str());
+  if (!inserted)
+    return entry->second;
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   SmallVector<NamedAttribute> parameters;
   for (const auto &[name, values] : desc.ints)
@@ -98,7 +101,6 @@ LibraryKernel LibraryKernels::insert(const runtime::LibraryChoice &choice) {
   for (const runtime::LibraryPostOp &post : desc.postOps)
     postOps.push_back(plan::PostOpAttr::get(context, post.kind, builder.getF64FloatAttr(post.alpha),
                                             builder.getF64FloatAttr(post.beta), post.argument));
-  LibraryKernel kernel;
   SmallVector<Type> inputs, outputs;
   for (const runtime::TensorType &type : desc.inputs)
     inputs.push_back(kernel.inputs.emplace_back(fromRuntimeType(context, type)));
@@ -110,7 +112,7 @@ LibraryKernel LibraryKernels::insert(const runtime::LibraryChoice &choice) {
                                 builder.getDictionaryAttr(parameters), builder.getFunctionType(inputs, outputs),
                                 builder.getArrayAttr(postOps), desc.implementation, desc.scratchBytes);
   kernel.quality = choice.quality;
-  return kernel;
+  return entry->second = std::move(kernel);
 }
 
 } // namespace cleave

@@ -23,6 +23,8 @@ struct LibraryKernel {
   mlir::FlatSymbolRefAttr symbol;
   llvm::SmallVector<mlir::RankedTensorType, 4> inputs, outputs;
   runtime::KernelQuality quality = runtime::KernelQuality::Good;
+  /// Of constant inputs that it takes packed, the kernel that packs them.
+  llvm::SmallDenseMap<unsigned, mlir::FlatSymbolRefAttr, 1> packings;
 
   llvm::SmallVector<mlir::Type> getOutputTypes() const { return {outputs.begin(), outputs.end()}; }
 };
@@ -49,7 +51,8 @@ public:
   llvm::FailureOr<LibraryKernel> get(const runtime::LibraryKernelQuery &query, KernelDevice device);
 
 private:
-  LibraryKernel insert(const runtime::LibraryChoice &choice);
+  /// The kernel of that choice, one for equal ones; `suffix` names who computes it.
+  const LibraryKernel &insert(const runtime::LibraryChoice &choice, llvm::StringRef suffix);
 
   mlir::ModuleOp module;
   llvm::StringMap<LibraryKernel> byQuery, byKernel;

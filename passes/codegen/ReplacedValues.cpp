@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reorders values when their readers need it, once for each layout.
+// Reorders and packs values when their readers need it, once for each layout and format.
 
 #include "passes/codegen/ReplacedValues.h"
 
@@ -35,6 +35,16 @@ Value ReplacedValues::inLayout(OpBuilder &builder, Value value, RankedTensorType
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointAfterValue(from);
   return made = reorder(builder, from, wanted);
+}
+
+Value ReplacedValues::packed(OpBuilder &builder, Value value, FlatSymbolRefAttr packing, RankedTensorType wanted) {
+  Value &made = packedBy[{value, packing}];
+  if (made)
+    return made;
+  Value from = denseOf(builder, value);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointAfterValue(from);
+  return made = plan::LaunchOp::create(builder, from.getLoc(), TypeRange(wanted), packing, from).getResult(0);
 }
 
 Value ReplacedValues::reorder(OpBuilder &builder, Value from, RankedTensorType wanted) {

@@ -29,6 +29,9 @@ public:
   mlir::Value denseOf(mlir::OpBuilder &builder, mlir::Value value);
   /// The value's bytes in the layout of `wanted`.
   mlir::Value inLayout(mlir::OpBuilder &builder, mlir::Value value, mlir::RankedTensorType wanted);
+  /// What the library kernel `packing` makes of the value, row-major: a value of type `wanted`.
+  mlir::Value packed(mlir::OpBuilder &builder, mlir::Value value, mlir::FlatSymbolRefAttr packing,
+                     mlir::RankedTensorType wanted);
   /// A launch that brings `from` into the layout of `wanted`.
   mlir::Value reorder(mlir::OpBuilder &builder, mlir::Value from, mlir::RankedTensorType wanted);
   /// The value with its dimensions in their own order, by a transpose of the bytes as they lie, or as it was before it
@@ -58,6 +61,7 @@ private:
   KernelDevice device;
   llvm::DenseMap<mlir::Value, mlir::Value> laidOut;
   llvm::DenseMap<std::pair<mlir::Value, mlir::Type>, mlir::Value> reordered;
+  llvm::DenseMap<std::pair<mlir::Value, mlir::Attribute>, mlir::Value> packedBy;
   llvm::DenseSet<mlir::Operation *> replaced;
 };
 

@@ -322,6 +322,7 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
     arguments.push_back(value);
     query.desc.inputs.push_back(toRuntimeType(type));
     query.anyInputs.push_back(choice == LayoutChoice::Any);
+    query.constantInputs.push_back(constants.contains(value));
   };
   RankedTensorType firstBlocked;
   for (auto [index, value] : llvm::enumerate(op->getOperands())) {
@@ -392,7 +393,9 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
     RankedTensorType asked = fromRuntimeType(op->getContext(), query.desc.inputs[index]);
     RankedTensorType wanted = kernel->inputs[index];
     Value argument = value;
-    if (asked.getShape() != tensorType(value).getShape() || (call.routine == "matmul" && plan::getLayout(asked))) {
+    if (auto packing = kernel->packings.find(index); packing != kernel->packings.end())
+      operands.push_back(values.packed(builder, value, packing->second, wanted));
+    else if (asked.getShape() != tensorType(value).getShape() || (call.routine == "matmul" && plan::getLayout(asked))) {
       // Seen under another shape: from row-major bytes.
       argument = values.denseOf(builder, value);
       if (argument.getType() != asked)

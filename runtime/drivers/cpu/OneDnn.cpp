@@ -7,6 +7,7 @@
 #include "runtime/drivers/cpu/GatheredProducts.h"
 #include "runtime/drivers/cpu/IntegerProducts.h"
 #include "runtime/drivers/cpu/OneDnnOperations.h"
+#include "runtime/drivers/cpu/OneDnnWinograd.h"
 
 #include <omp.h>
 
@@ -49,6 +50,7 @@ constexpr Operation operations[] = {
     {"convolution", buildConvolution},
     {"convolution_weights", buildConvolutionWeights},
     {"deconvolution", buildDeconvolution},
+    {"winograd_weights", buildWinogradWeights},
     {"matmul", buildMatmul},
     {"inner_product", buildInnerProduct},
     {"pooling", buildPooling},
@@ -286,25 +288,83 @@ public:
       if (std::count_if(query.desc.postOps.begin(), query.desc.postOps.end(),
                         [](const LibraryPostOp &postOp) { return postOp.argument < 0; }) > 1)
         refuse(Status::Unsupported, "expects at most 1 post operation that reads no input");
-      onednn::Primitive primitive = build(query);
-      LibraryChoice choice{query.desc, {}, {}};
-      settle(primitive.inputs, choice.desc.inputs, choice.inputBytes);
-      settle(primitive.outputs, choice.desc.outputs, choice.outputBytes);
-      choice.desc.library = "onednn";
-      // What counts is the kernel that the runtime gets when it asks with the layouts as they are recorded.
-      onednn::Primitive recorded = build({choice.desc, {}, {}});
-      choice.desc.scratchBytes = recorded.desc.scratchpad_desc().get_size();
-      choice.desc.implementation = recorded.desc.impl_info_str();
-      choice.quality = qualityOf(Builder(query).family(), choice.desc.implementation);
-      for (const LibraryPostOp &postOp : query.desc.postOps)
-        if (!fusesPostOp(choice.quality, postOp))
-          refuse(Status::Unsupported, "implementation ", choice.desc.implementation, " computes post operation \"",
-                 postOp.kind, "\" one element after the other");
-      return choice;
+      std::optional<LibraryKernelQuery> tiles = inWinogradTiles(query);
+      if (!tiles)
+        return choosePrimitive(query);
+      auto choice = ifAvailable(*tiles);
+      if (choice && isFasterUnpacked(*choice)) {
+        tiles->constantInputs.clear();
+        if (auto unpacked = ifAvailable(*tiles))
+          return *unpacked;
+      }
+      if (choice)
+        return *choice;
+      LibraryKernelQuery open = withOpenLayouts(*tiles);
+      bool needsOtherLayouts = ifAvailable(open).has_value();
+      if (!needsOtherLayouts && !query.desc.postOps.empty() && ifAvailable(withoutPostOps(open)))
+        refuse(Status::Unsupported, "takes less by Winograd's algorithm, which has no such post operations");
+      LibraryChoice direct = choosePrimitive(query);
+      if (needsOtherLayouts && direct.quality == KernelQuality::Good)
+        direct.quality = KernelQuality::Indirect;
+      return direct;
     });
   }
 
 private:
+  /// Throws where oneDNN refuses the query.
+  static LibraryChoice choosePrimitive(const LibraryKernelQuery &query) {
+    onednn::Primitive primitive = build(query);
+    LibraryChoice choice{query.desc, {}, {}};
+    settle(primitive.inputs, choice.desc.inputs, choice.inputBytes);
+    settle(primitive.outputs, choice.desc.outputs, choice.outputBytes);
+    choice.desc.library = "onednn";
+    for (size_t i = 0; i != primitive.inputs.size(); ++i)
+      if (primitive.inputs[i].isPacked) {
+        LibraryKernelDesc packing = packingOf(choice.desc, query.desc.inputs[i], primitive.inputs[i].memory);
+        packing.scratchBytes = build({packing, {}, {}}).desc.scratchpad_desc().get_size();
+        choice.packings.emplace(i, std::move(packing));
+      }
+    // What counts is the kernel that the runtime gets when it asks with the layouts as they are recorded.
+    onednn::Primitive recorded = build({choice.desc, {}, {}});
+    choice.desc.scratchBytes = recorded.desc.scratchpad_desc().get_size();
+    choice.desc.implementation = recorded.desc.impl_info_str();
+    choice.quality = qualityOf(Builder(query).family(), choice.desc.implementation);
+    for (const LibraryPostOp &postOp : query.desc.postOps)
+      if (!fusesPostOp(choice.quality, postOp))
+        refuse(Status::Unsupported, "implementation ", choice.desc.implementation, " computes post operation \"",
+               postOp.kind, "\" one element after the other");
+    return choice;
+  }
+
+  static std::optional<LibraryChoice> ifAvailable(const LibraryKernelQuery &query) {
+    try {
+      return choosePrimitive(query);
+    } catch (const Refusal &) {
+    } catch (const dnnl::error &) {
+    }
+    return std::nullopt;
+  }
+
+  /// The query with every layout left to the library.
+  static LibraryKernelQuery withOpenLayouts(LibraryKernelQuery query) {
+    for (std::vector<TensorType> *types : {&query.desc.inputs, &query.desc.outputs})
+      for (TensorType &type : *types)
+        type.layout.reset();
+    query.anyInputs = {true, true};
+    query.anyOutputs = {true};
+    for (size_t i = 2; i < query.desc.inputs.size(); ++i)
+      query.anyInputs.push_back(query.desc.inputs[i].shape == query.desc.outputs[0].shape);
+    return query;
+  }
+
+  static LibraryKernelQuery withoutPostOps(LibraryKernelQuery query) {
+    for (const LibraryPostOp &postOp : query.desc.postOps)
+      if (postOp.argument >= 0)
+        query.desc.inputs.pop_back();
+    query.desc.postOps.clear();
+    return query;
+  }
+
   /// Everything is dense.
   static Expected<LibraryChoice> chooseGathered(const LibraryKernelDesc &desc, unsigned threads) {
     Expected<uint64_t> scratch = gatheredProductScratch(desc, threads);

@@ -184,6 +184,23 @@ memory::desc Builder::inputOr(size_t index, int argument, const std::optional<La
   return inputs[index].memory;
 }
 
+memory::desc Builder::packedInput(size_t index, int argument, const std::vector<int64_t> &dims) {
+  Binding &binding = inputs[index];
+  binding.memory = memory::desc(dims, memory::data_type::f32, memory::format_tag::any);
+  binding.argument = argument;
+  binding.any = anyInput(index);
+  binding.bound = binding.isPacked = true;
+  return binding.memory;
+}
+
+void Builder::packedOutput(int argument, const memory::desc &format) {
+  Binding &binding = outputs[0];
+  binding.memory = format;
+  binding.argument = argument;
+  binding.any = anyOutput();
+  binding.bound = binding.isPacked = true;
+}
+
 /// The shape under which a post operation's input meets an output of shape `view`: as many dimensions, ones in front.
 static std::vector<int64_t> broadcastView(const TensorType &type, const std::vector<int64_t> &view) {
   TensorType whole{type.element, view, {}};
@@ -259,7 +276,14 @@ dnnl::primitive_attr Builder::attributes(const std::vector<int64_t> &view, int c
   return result;
 }
 
+/// The plan's type of what oneDNN packs.
+static TensorType packedType(const memory::desc &format) {
+  return {ElementType::F32, {static_cast<int64_t>(format.get_size() / sizeof(float))}, std::nullopt};
+}
+
 TensorType typeOf(const Binding &binding, const TensorType &type) {
+  if (binding.isPacked)
+    return packedType(binding.memory);
   const dnnl_memory_desc_t &data = binding.memory.data;
   if (data.format_kind != dnnl_blocked || data.extra.flags != dnnl_memory_extra_flag_none || data.offset0 != 0)
     refuse(Status::Unsupported, "onednn chose a layout for ", type.text(), " that a plan cannot record");
@@ -290,6 +314,13 @@ static void settleBinding(Binding &binding, const TensorType &type, const dnnl::
     return;
   Binding wanted = binding;
   wanted.memory = made.query_md(dnnl::query::exec_arg_md, binding.argument);
+  if (binding.isPacked) {
+    if (!binding.any && type != packedType(wanted.memory))
+      refuse(Status::Unsupported, what, ' ', index, " expects ", packedType(wanted.memory).text(), ", got ",
+             type.text(), ": the plan was made for another processor, compile it on this machine");
+    binding = std::move(wanted);
+    return;
+  }
   if (wanted.memory.data.ndims != static_cast<int>(binding.view.size()))
     refuse(Status::Unsupported, "onednn takes no ", what, ' ', index);
   TensorType has = binding.any ? TensorType() : typeOf(binding, type), wants = typeOf(wanted, type);

@@ -35,6 +35,8 @@ struct Binding {
   std::vector<int64_t> view;
   std::vector<unsigned> order;
   bool bound = false, any = false;
+  /// In a format of oneDNN's own, of which a plan records nothing but the bytes, as a list of f32.
+  bool isPacked = false;
 };
 
 /// A primitive descriptor and its arguments, complete.
@@ -69,6 +71,7 @@ public:
   const TensorType &inputType(size_t index) const { return query.desc.inputs[index]; }
   const TensorType &outputType() const { return query.desc.outputs[0]; }
   bool anyInput(size_t index) const { return index < query.anyInputs.size() && query.anyInputs[index]; }
+  bool isConstant(size_t index) const { return index < query.constantInputs.size() && query.constantInputs[index]; }
   bool anyOutput() const { return !query.anyOutputs.empty() && query.anyOutputs[0]; }
 
   /// The attribute with `count` values in [least, 2^31), or `count` times `fallback`.
@@ -89,6 +92,12 @@ public:
   /// dense).
   dnnl::memory::desc inputOr(size_t index, int argument, const std::optional<Layout> &substitute,
                              std::vector<int64_t> view = {});
+
+  /// Binds an argument that for oneDNN has the dimensions `dims` and for the plan is the list of what oneDNN packs them
+  /// into.
+  dnnl::memory::desc packedInput(size_t index, int argument, const std::vector<int64_t> &dims);
+  /// As packedInput(), in a format that is known.
+  void packedOutput(int argument, const dnnl::memory::desc &format);
 
   /// User scratchpad and the post operations; binds their inputs. `view` is the output's shape for oneDNN, in which
   /// dimension `channels` has an element of `scale` each; -1: of operations that have no such post operation.

@@ -5,6 +5,7 @@
 #include "runtime/MemoryLayout.h"
 #include "runtime/drivers/cpu/OneDnnOperations.h"
 #include "runtime/drivers/cpu/OneDnnWindow.h"
+#include "runtime/drivers/cpu/OneDnnWinograd.h"
 
 #include <algorithm>
 #include <numeric>
@@ -62,19 +63,29 @@ Primitive buildConvolution(Builder &builder) {
   builder.expectOperands(2, 3);
   int64_t groups = builder.integer("groups", 1, 1);
   const TensorType &data = builder.inputType(0), &result = builder.outputType();
-  std::vector<int64_t> view = weightView(builder, builder.inputType(1), groups);
+  dnnl::algorithm algorithm =
+      convolutionAlgorithm(builder, dnnl::algorithm::convolution_direct, dnnl::algorithm::convolution_winograd);
+  bool isPacked = readsPackedWeights(builder);
+  std::vector<int64_t> view =
+      isPacked ? winogradWeightShape(builder, data, result) : weightView(builder, builder.inputType(1), groups);
   size_t spatial = view.size() - (data.shape.size() - 2);
   checkElements(builder, std::accumulate(view.begin() + static_cast<long>(spatial) - 1, view.end(), uint64_t(1),
                                          std::multiplies<>()));
   Window window = readWindow(builder, data, result, std::span(view).subspan(spatial));
   memory::desc source = builder.input(0, DNNL_ARG_SRC);
-  memory::desc weights = builder.input(1, DNNL_ARG_WEIGHTS, view);
+  memory::desc weights =
+      isPacked ? builder.packedInput(1, DNNL_ARG_WEIGHTS, view) : builder.input(1, DNNL_ARG_WEIGHTS, view);
   memory::desc bias = bindBias(builder, 2, {result.shape[1]});
   memory::desc target = builder.output(DNNL_ARG_DST);
-  dnnl::convolution_forward::desc desc(prop_kind::forward_inference, dnnl::algorithm::convolution_direct, source,
-                                       weights, bias, target, window.strides, window.dilations, window.padsBegin,
-                                       window.padsEnd);
-  return builder.finish(describe(desc, builder.attributes(result.shape, 1)));
+  // Weights that lie as they are are transformed in each call, as in training.
+  bool transforms = algorithm == dnnl::algorithm::convolution_winograd && !isPacked;
+  dnnl::convolution_forward::desc desc(transforms ? prop_kind::forward_training : prop_kind::forward_inference,
+                                       algorithm, source, weights, bias, target, window.strides, window.dilations,
+                                       window.padsBegin, window.padsEnd);
+  Primitive made = builder.finish(describe(desc, builder.attributes(result.shape, 1)));
+  if (isPacked)
+    checkPackedFormat(builder, made.inputs[1].memory);
+  return made;
 }
 
 Primitive buildConvolutionWeights(Builder &builder) {
@@ -87,7 +98,8 @@ Primitive buildConvolutionWeights(Builder &builder) {
   memory::desc source = builder.input(0, DNNL_ARG_SRC);
   memory::desc target = builder.input(1, DNNL_ARG_DIFF_DST);
   memory::desc weights = builder.output(DNNL_ARG_DIFF_WEIGHTS, view);
-  constexpr auto algorithm = dnnl::algorithm::convolution_direct;
+  dnnl::algorithm algorithm =
+      convolutionAlgorithm(builder, dnnl::algorithm::convolution_direct, dnnl::algorithm::convolution_winograd);
   dnnl::convolution_forward::desc forward(prop_kind::forward_training, algorithm, source, weights, target,
                                           window.strides, window.dilations, window.padsBegin, window.padsEnd);
   dnnl::convolution_backward_weights::desc desc(algorithm, source, weights, target, window.strides, window.dilations,
@@ -110,9 +122,10 @@ Primitive buildDeconvolution(Builder &builder) {
   memory::desc weights = builder.input(1, DNNL_ARG_WEIGHTS, view, order);
   memory::desc bias = bindBias(builder, 2, {result.shape[1]});
   memory::desc target = builder.output(DNNL_ARG_DST);
-  dnnl::deconvolution_forward::desc desc(prop_kind::forward_inference, dnnl::algorithm::deconvolution_direct, source,
-                                         weights, bias, target, window.strides, window.dilations, window.padsBegin,
-                                         window.padsEnd);
+  dnnl::algorithm algorithm =
+      convolutionAlgorithm(builder, dnnl::algorithm::deconvolution_direct, dnnl::algorithm::deconvolution_winograd);
+  dnnl::deconvolution_forward::desc desc(prop_kind::forward_inference, algorithm, source, weights, bias, target,
+                                         window.strides, window.dilations, window.padsBegin, window.padsEnd);
   return builder.finish(describe(desc, builder.attributes()));
 }
 

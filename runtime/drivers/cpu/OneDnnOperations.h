@@ -18,6 +18,8 @@ Primitive buildMatmul(Builder &builder);
 Primitive buildInnerProduct(Builder &builder);
 /// Weights with the group dimension in front where there are groups: [G, A/G, B, kernel...] from [A, B, kernel...].
 std::vector<int64_t> weightView(const Builder &builder, const TensorType &weights, int64_t groups);
+// OneDnnWinograd.cpp
+Primitive buildWinogradWeights(Builder &builder);
 // OneDnnWindow.cpp
 Primitive buildPooling(Builder &builder);
 Primitive buildPoolingGradient(Builder &builder);

@@ -13,7 +13,7 @@ dfg.parameter @m : tensor<10x64xf32> = #dfg.fill<value = 1.0 : f64>
 dfg.parameter @v : tensor<10xf32> = #dfg.fill<value = 1.0 : f64>
 
 // CHECK-LABEL: dist.program @on_cpu
-// CHECK: plan.launch @onednn.convolution.{{[0-9]+}}
+// CHECK: plan.launch @onednn.convolution.{{(winograd.)?[0-9]+}}
 // CHECK: plan.launch @onednn.softmax.{{[0-9]+}}
 // CHECK-NOT: plan.launch @cu
 dist.program @on_cpu(%x: tensor<2x16x8x8xf32>) -> tensor<2x16x8x8xf32> attributes {mesh = @cpu} {

@@ -10,8 +10,8 @@ module attributes {dist.devices = [{name = "cpu0", driver = "cpu", cores = 1 : i
 dist.mesh @d0 <[], devices = [0]>
 dist.mesh @d1 <[], devices = [1]>
 dist.mesh @pair <["m" = 2], devices = [0, 1]>
-dfg.parameter @wide : tensor<32x16x3x3xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
-dfg.parameter @w : tensor<16x16x3x3xf32> = #dfg.fill<value = 1.0 : f64>
+dfg.parameter @wide : tensor<32x16x5x5xf32> = #dfg.normal<mean = 0.0, stddev = 0.01, seed = 7>
+dfg.parameter @w : tensor<16x16x5x5xf32> = #dfg.fill<value = 1.0 : f64>
 dfg.parameter @b : tensor<16x1x1xf32> = #dfg.fill<value = 1.0 : f64>
 dfg.parameter @first.weight : tensor<20x1x3x3xf32> = #dfg.fill<value = 1.0 : f64>
 dfg.parameter @few : tensor<18x2x3x3xf32> = #dfg.fill<value = 1.0 : f64>
@@ -25,9 +25,9 @@ dfg.parameter @m : tensor<10x64xf32> = #dfg.fill<value = 1.0 : f64>
 // CHECK-NOT: dfg.relu
 // CHECK: dist.send %[[Y]] to @d1 channel 0
 dist.program @first(%x: tensor<1x16x8x8xf32>) attributes {mesh = @d0} {
-  %w = dfg.read @w : tensor<16x16x3x3xf32>
+  %w = dfg.read @w : tensor<16x16x5x5xf32>
   %b = dfg.read @b : tensor<16x1x1xf32>
-  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : (tensor<1x16x8x8xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x8x8xf32>
+  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 2, 2, 2, 2>, dilations = array<i64: 1, 1>} : (tensor<1x16x8x8xf32>, tensor<16x16x5x5xf32>) -> tensor<1x16x8x8xf32>
   %1 = dfg.add %0, %b : (tensor<1x16x8x8xf32>, tensor<16x1x1xf32>) -> tensor<1x16x8x8xf32>
   %2 = dfg.relu %1 : (tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32>
   dist.send %2 to @d1 channel 0 : tensor<1x16x8x8xf32>
@@ -41,9 +41,9 @@ dist.program @first(%x: tensor<1x16x8x8xf32>) attributes {mesh = @d0} {
 // CHECK-NOT: dfg.add
 // CHECK: dist.return %{{.*}} : tensor<1x16x8x8xf32>
 dist.program @second() -> tensor<1x16x8x8xf32> attributes {mesh = @d1} {
-  %w = dfg.read @w : tensor<16x16x3x3xf32>
+  %w = dfg.read @w : tensor<16x16x5x5xf32>
   %0 = dist.receive from @d0 channel 0 : tensor<1x16x8x8xf32>
-  %1 = dfg.conv %0, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : (tensor<1x16x8x8xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x8x8xf32>
+  %1 = dfg.conv %0, %w {strides = array<i64: 1, 1>, pads = array<i64: 2, 2, 2, 2>, dilations = array<i64: 1, 1>} : (tensor<1x16x8x8xf32>, tensor<16x16x5x5xf32>) -> tensor<1x16x8x8xf32>
   %2 = dfg.add %1, %0 : (tensor<1x16x8x8xf32>, tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32>
   dist.return %2 : tensor<1x16x8x8xf32>
 }
@@ -55,8 +55,8 @@ dist.program @second() -> tensor<1x16x8x8xf32> attributes {mesh = @d1} {
 // CHECK-NOT: dfg.add
 // CHECK-NOT: dfg.relu
 // CHECK: dist.send
-dist.program @version(%x: tensor<1x16x8x8xf32>, %w: tensor<16x16x3x3xf32>, %b: tensor<16xf32>) attributes {mesh = @d0} {
-  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : (tensor<1x16x8x8xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x8x8xf32>
+dist.program @version(%x: tensor<1x16x8x8xf32>, %w: tensor<16x16x5x5xf32>, %b: tensor<16xf32>) attributes {mesh = @d0} {
+  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 2, 2, 2, 2>, dilations = array<i64: 1, 1>} : (tensor<1x16x8x8xf32>, tensor<16x16x5x5xf32>) -> tensor<1x16x8x8xf32>
   %c = dfg.reshape %b : (tensor<16xf32>) -> tensor<16x1x1xf32>
   %1 = dfg.add %0, %c : (tensor<1x16x8x8xf32>, tensor<16x1x1xf32>) -> tensor<1x16x8x8xf32>
   %2 = dfg.relu %1 : (tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32>
@@ -167,8 +167,8 @@ dist.program @returned(%x: tensor<32x2x28x28xf32>, %b: tensor<18x1x1xf32>) -> te
 // CHECK: %[[UP:.*]] = plan.launch @onednn.deconvolution.{{[0-9]+}}(%{{[^,]*}}, %{{[^,]*}})
 // CHECK: dist.return
 dist.program @deconvolution(%x: tensor<1x16x14x14xf32>, %y: tensor<1x16x16x16xf32>) -> tensor<1x16x16x16xf32> attributes {mesh = @d0} {
-  %w = dfg.read @w : tensor<16x16x3x3xf32>
-  %0 = dfg.conv_transpose %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, output_padding = array<i64: 0, 0>} : (tensor<1x16x14x14xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x16x16xf32>
+  %w = dfg.read @w : tensor<16x16x5x5xf32>
+  %0 = dfg.conv_transpose %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, output_padding = array<i64: 0, 0>} : (tensor<1x16x14x14xf32>, tensor<16x16x5x5xf32>) -> tensor<1x16x16x16xf32>
   %1 = dfg.add %0, %y : (tensor<1x16x16x16xf32>, tensor<1x16x16x16xf32>) -> tensor<1x16x16x16xf32>
   dist.return %1 : tensor<1x16x16x16xf32>
 }
@@ -191,8 +191,8 @@ dist.program @elementwise(%x: tensor<4x64xf32>) -> tensor<4x64xf32> attributes {
 // CHECK: dist.all_reduce %[[D]]
 // CHECK: dist.send %[[D]] to @d1 channel 1
 dist.program @sharded(%x: tensor<1x16x14x14xf32>) -> tensor<1x16x14x14xf32> attributes {mesh = @pair} {
-  %w = dist.shard_of @wide <[32 by ["m"], 16, 3, 3]> : tensor<16x16x3x3xf32>
-  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : (tensor<1x16x14x14xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x14x14xf32>
+  %w = dist.shard_of @wide <[32 by ["m"], 16, 5, 5]> : tensor<16x16x5x5xf32>
+  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 2, 2, 2, 2>, dilations = array<i64: 1, 1>} : (tensor<1x16x14x14xf32>, tensor<16x16x5x5xf32>) -> tensor<1x16x14x14xf32>
   %1 = dist.all_reduce %0 from <[1, 16, 14, 14], partial sum ["m"]> to <[1, 16, 14, 14]> : tensor<1x16x14x14xf32> -> tensor<1x16x14x14xf32>
   dist.send %0 to @d1 channel 1 from <[1, 32 by ["m"], 14, 14]> to <[1, 32, 14, 14]> : tensor<1x16x14x14xf32>
   dist.return %1 : tensor<1x16x14x14xf32>
@@ -212,8 +212,8 @@ dist.program @parts() -> tensor<1x32x14x14xf32> attributes {mesh = @d1} {
 // CHECK: plan.view %[[FIRST]]
 // CHECK: dfg.clamp {{.*}}high = 2.000000e+00
 dist.program @clamps(%x: tensor<1x16x14x14xf32>) -> tensor<1x16x14x14xf32> attributes {mesh = @d0} {
-  %w = dfg.read @w : tensor<16x16x3x3xf32>
-  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>} : (tensor<1x16x14x14xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x14x14xf32>
+  %w = dfg.read @w : tensor<16x16x5x5xf32>
+  %0 = dfg.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 2, 2, 2, 2>, dilations = array<i64: 1, 1>} : (tensor<1x16x14x14xf32>, tensor<16x16x5x5xf32>) -> tensor<1x16x14x14xf32>
   %1 = dfg.clamp %0 {high = 2.000000e+01 : f64, low = -2.000000e+01 : f64} : (tensor<1x16x14x14xf32>) -> tensor<1x16x14x14xf32>
   %2 = dfg.clamp %1 {high = 2.000000e+00 : f64, low = -2.000000e+00 : f64} : (tensor<1x16x14x14xf32>) -> tensor<1x16x14x14xf32>
   dist.return %2 : tensor<1x16x14x14xf32>

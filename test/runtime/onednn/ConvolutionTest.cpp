@@ -6,6 +6,7 @@
 #include "runtime/MemoryLayout.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 #include <stdexcept>
 
@@ -269,4 +270,128 @@ TEST(ConvolutionInput, KeepsItsLayoutForASingleChannel) {
   EXPECT_EQ(again->desc.implementation, choice->desc.implementation);
   Sums expected = convolve(c, inputs[0], inputs[1], inputs[2]);
   expectSums(runKernel(query, inputs), expected.value, expected.magnitude, 10);
+}
+
+//===-- Winograd's algorithm ----------------------------------------------------------------------------------===//
+
+/// Whether oneDNN has it here: for AVX-512, and not limited to less.
+static bool hasWinograd() { return __builtin_cpu_supports("avx512bw") && !std::getenv("ONEDNN_MAX_CPU_ISA"); }
+
+/// The choice for a query that takes less by Winograd's algorithm where the library has it.
+static LibraryChoice chooseTiles(const LibraryKernelQuery &query, unsigned threads) {
+  auto choice = oneDnnLibrary().choose(query, threads);
+  if (!choice)
+    throw std::runtime_error(choice.error().text());
+  EXPECT_EQ(choice->desc.operation, query.desc.operation + (hasWinograd() ? ".winograd" : ""));
+  return *choice;
+}
+
+class InTiles : public testing::TestWithParam<Case> {};
+
+// Forward with weights as they lie, forward with constant ones, and the gradient of the weights.
+TEST_P(InTiles, MatchesItsDefinition) {
+  const Case &c = GetParam();
+  std::vector<Tensor> inputs = inputsFor(c, false);
+  Sums expected = convolve(c, inputs[0], inputs[1], inputs[2]);
+  LibraryKernelQuery query = queryFor(c, false, inputs), constant = query;
+  constant.constantInputs = {false, true, true};
+  std::vector<Tensor> both{inputs[0], pseudorandom(outputShape(c, false), 2)};
+  LibraryKernelQuery gradient = openQuery("convolution_weights", both, c.weights);
+  gradient.desc.ints = query.desc.ints;
+  Sums ofWeights = weightGradient(c, both[0], both[1]);
+  for (unsigned threads : {1u, 2u}) {
+    int64_t terms = elements(c.weights) / c.weights[0] + 1;
+    LibraryChoice unpacked = chooseTiles(query, threads), packed = chooseTiles(constant, threads);
+    EXPECT_TRUE(unpacked.packings.empty());
+    expectSums(runChoice(unpacked, inputs, threads), expected.value, expected.magnitude, terms);
+    expectSums(runChoice(packed, inputs, threads), expected.value, expected.magnitude, terms);
+    expectSums(runChoice(chooseTiles(gradient, threads), both, threads), ofWeights.value, ofWeights.magnitude,
+               elements(both[1].shape) / c.weights[0]);
+  }
+}
+
+// Images that tiles do not divide, and channels that vectors do not.
+INSTANTIATE_TEST_SUITE_P(
+    Cases, InTiles,
+    testing::Values(Case{"whole tiles", {1, 32, 28, 28}, {48, 32, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+                    Case{"broken tiles", {2, 17, 23, 19}, {33, 17, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+                    Case{"small images", {24, 32, 7, 7}, {32, 32, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+                    Case{"no padding", {2, 16, 26, 27}, {16, 16, 3, 3}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}));
+
+// The way back to a convolution's data.
+TEST(InTilesBack, MatchesItsDefinition) {
+  Case c{"", {2, 32, 20, 21}, {32, 24, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+  std::vector<Tensor> inputs = inputsFor(c, true);
+  Sums expected = deconvolve(c, inputs[0], inputs[1], inputs[2]);
+  expectSums(runChoice(chooseTiles(queryFor(c, true, inputs), 2), inputs, 2), expected.value, expected.magnitude,
+             9 * 32 + 1);
+}
+
+/// A constant convolution of one image.
+static LibraryKernelQuery constantConvolution(int64_t channels, int64_t side, std::vector<Tensor> &inputs) {
+  Case c{"", {1, channels, side, side}, {channels, channels, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+  inputs = inputsFor(c, false);
+  LibraryKernelQuery query = queryFor(c, false, inputs);
+  query.constantInputs = {false, true, true};
+  return query;
+}
+
+// Of a small image the transform of the weights takes longer than the convolution: once is enough.
+TEST(InTilesPacked, AreWeightsOfSmallImages) {
+  std::vector<Tensor> inputs;
+  LibraryKernelQuery query = constantConvolution(64, 8, inputs);
+  LibraryChoice choice = chooseTiles(query, 1);
+  EXPECT_EQ(choice.packings.size(), hasWinograd() ? 1u : 0u);
+  query.constantInputs = {};
+  auto unpacked = oneDnnLibrary().choose(query, 1);
+  ASSERT_TRUE(unpacked) << unpacked.error().text();
+  EXPECT_EQ(unpacked->desc.operation, "convolution");
+}
+
+// What lies otherwise than oneDNN's tiles want it gets direct code, said to be a detour: the compiler asks again.
+TEST(InTilesOtherwise, LiesTheData) {
+  std::vector<Tensor> inputs;
+  LibraryKernelQuery query = constantConvolution(32, 28, inputs);
+  query.desc.inputs[0].layout = permutedLayout(inputs[0].shape, std::vector<unsigned>{0, 2, 3, 1});
+  query.anyInputs[0] = false;
+  auto choice = oneDnnLibrary().choose(query, 1);
+  ASSERT_TRUE(choice) << choice.error().text();
+  EXPECT_EQ(choice->desc.operation, "convolution");
+  if (hasWinograd()) {
+    EXPECT_EQ(choice->quality, KernelQuality::Indirect);
+  }
+}
+
+// Packed weights are bytes that only their convolution understands.
+TEST(InTilesRefused, AreOtherFormats) {
+  if (!hasWinograd())
+    GTEST_SKIP() << "oneDNN packs no weights on this processor";
+  std::vector<Tensor> inputs;
+  LibraryChoice choice = chooseTiles(constantConvolution(64, 8, inputs), 1);
+  auto refused = [](const LibraryKernelDesc &desc, Status status, const std::string &message) {
+    auto kernel = createOneDnnProvider()->load(desc, 1);
+    ASSERT_FALSE(kernel) << "expected: " << message;
+    EXPECT_EQ(kernel.error().status(), status) << kernel.error().text();
+    EXPECT_NE(kernel.error().message().find(message), std::string::npos) << kernel.error().message();
+  };
+  LibraryKernelDesc convolution = choice.desc, packing = choice.packings.at(1);
+  convolution.ints["format"][0] += 1;
+  refused(convolution, Status::Unsupported, "compiled on this one");
+  convolution = choice.desc;
+  convolution.inputs[1].shape[0] -= 1;
+  refused(convolution, Status::Unsupported, "made for another processor");
+  convolution = choice.desc;
+  convolution.operation = "convolution.fft";
+  refused(convolution, Status::Unsupported, "of kind \"fft\"");
+  convolution = choice.desc;
+  convolution.ints["groups"] = {2};
+  refused(convolution, Status::Rejected, "no groups");
+  packing.ints["data"][1] = 32;
+  refused(packing, Status::Rejected, "expects dense weights of shape f32[64,32,3,3]");
+  packing = choice.packings.at(1);
+  packing.ints["result"] = {1, 64, int64_t(1) << 40, 8};
+  refused(packing, Status::Rejected, "expects values from 1");
+  packing = choice.packings.at(1);
+  packing.outputs[0].shape[0] *= 2;
+  refused(packing, Status::Unsupported, "made for another processor");
 }

@@ -111,6 +111,17 @@ static void check(const Error &error) {
     throw std::runtime_error(error.text());
 }
 
+/// What the library makes of a constant once, into `packed`.
+static void runPacking(LibraryProvider &provider, const LibraryKernelDesc &packing, const Tensor &input,
+                       const std::shared_ptr<float> &packed, unsigned threads) {
+  auto kernel = provider.load(packing, threads);
+  check(kernel.error());
+  auto from = aligned(input.values.size() * sizeof(float)), scratch = aligned(packing.scratchBytes);
+  std::copy(input.values.begin(), input.values.end(), from.get());
+  void *arguments[] = {from.get(), packed.get(), scratch.get()};
+  check((*kernel)->run(arguments));
+}
+
 Tensor runChoice(const LibraryChoice &choice, const std::vector<Tensor> &inputs, unsigned threads) {
   auto provider = createOneDnnProvider();
   auto kernel = provider->load(choice.desc, threads);
@@ -122,6 +133,11 @@ Tensor runChoice(const LibraryChoice &choice, const std::vector<Tensor> &inputs,
     auto output = aligned(choice.outputBytes[0]);
     std::fill_n(output.get(), choice.outputBytes[0] / sizeof(float), 12345.0f);
     for (size_t i = 0; i != inputs.size(); ++i) {
+      if (auto packing = choice.packings.find(i); packing != choice.packings.end()) {
+        buffers.push_back(aligned(choice.inputBytes[i]));
+        runPacking(*provider, packing->second, inputs[i], buffers.back(), threads);
+        continue;
+      }
       std::vector<float> packed = pack(inputs[i], choice.desc.inputs[i], choice.inputBytes[i]);
       bool inPlace = false;
       for (const LibraryPostOp &postOp : choice.desc.postOps)
