@@ -135,6 +135,22 @@ unsigned NestEmitter::carriedFrom(const Nest &nest) const {
   return from;
 }
 
+/// What tells LLVM not to unroll a loop.
+static LLVM::LoopAnnotationAttr keepRolled(MLIRContext *context) {
+  auto unroll = LLVM::LoopUnrollAttr::get(context, BoolAttr::get(context, true), {}, {}, {}, {}, {}, {});
+  return LLVM::LoopAnnotationAttr::get(context, {}, {}, {}, unroll, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});
+}
+
+/// Whether a level is a few sums side by side to which loops around it add: a vector that is to stay in registers.
+/// Unrolled, it would be so many sums by themselves, of which the loops around become vectors of gathered numbers.
+static bool isVectorOfSums(const Nest &nest, unsigned level) {
+  constexpr int64_t most = 64;
+  const Level &current = nest.inner[level];
+  auto isSummed = [&](const Level &each) { return nest.reduction[each.loops[0]]; };
+  return level + 1 == nest.inner.size() && !nest.tile && current.range == plan::LoopRange::Whole &&
+         current.size <= most && !isSummed(current) && llvm::any_of(nest.inner, isSummed);
+}
+
 void NestEmitter::emitLevel(const Nest &nest, unsigned level, const Offsets &offsets, SmallVectorImpl<Value> &carried) {
   unsigned first = carriedFrom(nest);
   if (level == nest.inner.size()) {
@@ -161,6 +177,8 @@ void NestEmitter::emitLevel(const Nest &nest, unsigned level, const Offsets &off
   auto [lower, upper] = bounds(current);
   Value step = index(current.range == plan::LoopRange::Squares ? plan.square : 1);
   auto loop = scf::ForOp::create(builder, location, lower, upper, step, carried);
+  if (isVectorOfSums(nest, level))
+    loop->setDiscardableAttr("loop_annotation", keepRolled(builder.getContext()));
   {
     OpBuilder::InsertionGuard guard(builder);
     Block *body = loop.getBody();

@@ -6,10 +6,14 @@
 // Loops are written as attributes say, which people can change: nothing is decided here.
 
 #rows = affine_map<(i, j) -> (i)>
+#columns = affine_map<(i, j) -> (j)>
 #all = affine_map<(i, j) -> (i, j)>
 #a = affine_map<(i, j, k) -> (i, k)>
 #b = affine_map<(i, j, k) -> (k, j)>
 #c = affine_map<(i, j, k) -> (i, j)>
+
+// CHECK: #[[UNROLL:.*]] = #llvm.loop_unroll<disable = true>
+// CHECK: #[[ROLLED:.*]] = #llvm.loop_annotation<unroll = #[[UNROLL]]>
 
 // The order is that of the levels: of 48 rows and 80 columns, rows outside, or columns.
 // CHECK-LABEL: llvm.func internal @order.entry.loops
@@ -201,4 +205,30 @@ plan.native_kernel @scratch attributes {common = #plan.common_loops<sizes = [48]
     linalg.yield %2 : f32
   } -> tensor<48x80xf32>
   plan.yield %1 : tensor<48x80xf32>
+}
+
+// Sixteen sums side by side, to each of which rows add, stay a loop for the vectorizer: written out, they would be sums
+// by themselves of what lies sixteen numbers apart. With rows innermost there is one sum at a time.
+// CHECK-LABEL: llvm.func internal @lanes.entry.loops
+// CHECK: scf.for %{{.*}} to %c100
+// CHECK: scf.for %{{.*}} to %c16
+// CHECK: {loop_annotation = #[[ROLLED]]}
+// CHECK: llvm.func @lanes.entry(
+// TURNED-LABEL: llvm.func internal @lanes.entry.loops
+// TURNED-NOT: loop_annotation
+// TURNED: llvm.func @lanes.entry(
+plan.native_kernel @lanes attributes {common = #plan.common_loops<>} {
+^bb0(%x: tensor<100x16xf32>):
+  %0 = dfg.reduce %x {kind = #dfg.reduce_kind<sum>, dims = array<i64: 0>} : (tensor<100x16xf32>) -> tensor<16xf32>
+  plan.yield %0 : tensor<16xf32>
+} loops {
+^bb0(%x: tensor<100x16xf32>):
+  %e = tensor.empty() : tensor<16xf32>
+  %0 = linalg.generic {indexing_maps = [#all, #columns], iterator_types = ["reduction", "parallel"]}
+      ins(%x : tensor<100x16xf32>) outs(%e : tensor<16xf32>) attrs = {plan.nest = #plan.nest<inner = [<0>, <1>]>} {
+  ^bb0(%in: f32, %out: f32):
+    %1 = arith.addf %out, %in : f32
+    linalg.yield %1 : f32
+  } -> tensor<16xf32>
+  plan.yield %0 : tensor<16xf32>
 }
