@@ -199,6 +199,7 @@ Error ModelCompiler::generate() {
   options.libraries = !request.target.noLibraries;
   options.tf32 = request.target.tf32;
   options.attention = !request.target.noFusedAttention;
+  options.winograd = !request.target.noWinograd;
   options.threads = request.target.threads ? request.target.threads : runtime::hostTopology().usableCores();
   return runStage("codegen", [&](OpPassManager &manager) { buildCodegenPipeline(manager, options); });
 }
@@ -222,7 +223,13 @@ Error ModelCompiler::checkMemory(const runtime::Plan &plan) {
     if (bytes > limit && (!missing || bytes / limit > missing->bytes / missing->limit))
       missing = MissingMemory{device.name, bytes, limit, expected};
   }
-  return missing ? makeError(Status::Infeasible, missing->text()) : Error::success();
+  if (!missing)
+    return Error::success();
+  missing->transforms = llvm::any_of(plan->kernels, [](const runtime::Kernel &kernel) {
+    const auto *library = std::get_if<runtime::LibraryKernel>(&kernel.body);
+    return library && StringRef(library->operation).ends_with(".winograd");
+  });
+  return makeError(Status::Infeasible, missing->text());
 }
 
 /// With the machine (too little memory), else with the compiler.

@@ -152,6 +152,7 @@ Error ModelCompiler::place() {
   options.machine = machine;
   options.roundsProducts = target.tf32;
   options.fusesAttention = !target.noFusedAttention && !target.noLibraries && !target.reference;
+  options.winograd = !target.noWinograd && !target.noLibraries && !target.reference;
   if (target.placementFile.empty()) {
     Placement groups = groupsInOrder(*module, options.machine.devices.size());
     if (target.strategy == "place" && groups.groups.empty())

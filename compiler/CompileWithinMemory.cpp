@@ -90,19 +90,26 @@ static std::string remedyFor(const TargetOptions &target, bool searches) {
 
 /// Compiles, again with less where a plan that the search found takes more memory than it may: the search's own account
 /// of memory leaves out where tensors lie and what kernels need.
-static Expected<CompiledModel> compileWithinLimits(const CompileRequest &request, Messages &messages) {
+static Expected<CompiledModel> compileWithinLimits(CompileRequest request, Messages &messages) {
   static constexpr unsigned mostSearches = 6;
   static constexpr double lessEachTime = 0.005;
   WithoutProblems again(messages);
   // Shares of the memory with which the search finds plans that take too much, or none.
   double share = 1, tooLarge = 1, tooSmall = 0;
   std::optional<MissingMemory> least;
+  bool isDirect = false;
   for (unsigned searches = 1;; ++searches) {
-    ModelCompiler compiler(request, least ? again : messages, share);
+    ModelCompiler compiler(request, least || isDirect ? again : messages, share);
     auto compiled = compiler.run();
     const std::optional<MissingMemory> &missing = compiler.missingMemory();
     if (compiled || (!missing && !(least && compiled.error().status() == Status::Infeasible)))
       return compiled;
+    // The same plan without may fit.
+    if (missing && missing->transforms) {
+      messages.note(missing->text() + "; computing windows of 3 x 3 directly, as with --no-winograd");
+      request.target.noWinograd = isDirect = true;
+      continue;
+    }
     if (missing) {
       tooLarge = share;
       // The next plan is likely to need more than the search expects of it in the same proportion, if it is not the

@@ -60,6 +60,8 @@ std::string ModelCompiler::continuation(StringRef stage) const {
     codegen.push_back("tf32=true");
   if (target.noFusedAttention)
     codegen.push_back("attention=false");
+  if (target.noWinograd)
+    codegen.push_back("winograd=false");
   emit.push_back(passOption("model", request.model.model));
   std::filesystem::path plan = request.planFile;
   if (plan.empty() || !request.lastStage.empty())

@@ -35,6 +35,7 @@ struct MissingMemory {
   std::string device;
   double bytes = 0, limit = 0; ///< limit: above zero
   double searched = 0;         ///< What the search expected of the bytes, where there was one.
+  bool transforms = false;     ///< Some are for convolutions by Winograd's algorithm.
 
   /// "the plan needs 9.00 GiB on device "gpu0", more than the limit of 8.00 GiB".
   std::string text() const;

@@ -221,6 +221,9 @@ static std::vector<TargetOption> makeRows() {
       {"no-libraries", &Options::noLibraries, "compile every kernel; use none of a library"},
       {"no-fused-attention", &Options::noFusedAttention,
        "GPUs: products and softmax for attention in bfloat16, not one kernel of cuDNN"},
+      {"no-winograd", &Options::noWinograd,
+       "windows of 3 x 3 computed directly, with smaller rounding errors and in less memory, not by Winograd's "
+       "algorithm"},
       {"no-combine", &Options::noCombine, "a message for every gradient: collectives do not share any"},
       {"compile-threads", &Options::threads, "threads that compile; 0: one a core", "", {}, {}, true},
   };

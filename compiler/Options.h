@@ -34,7 +34,8 @@ struct ModelOptions {
 /// which says what it means.
 struct TargetOptions {
   std::string machine = "host", strategy, placementFile, degrees, executor, cpu;
-  bool reference = false, noLibraries = false, noCombine = false, tf32 = false, noFusedAttention = false;
+  bool reference = false, noLibraries = false, noCombine = false, tf32 = false, noFusedAttention = false,
+       noWinograd = false;
   std::string keys = "auto";
   /// What the search takes.
   bool train = false;

@@ -20,6 +20,8 @@ struct LibraryKernelQuery {
   std::vector<bool> anyInputs, anyOutputs;
   /// Inputs that are the same in each call: what a library does to them first is done once.
   std::vector<bool> constantInputs = {};
+  /// Convolutions may be computed by algorithms that transform images and weights, which takes memory and rounds more.
+  bool mayTransform = true;
 };
 
 /// How good a library's code for a kernel is, as the library knows it.

@@ -158,6 +158,17 @@ SmallVector<int64_t> windowPositions(ArrayRef<int64_t> input, ArrayRef<int64_t> 
   return sizes;
 }
 
+double winogradPixels(RankedTensorType image, ArrayRef<int64_t> window, int64_t channels, ArrayRef<int64_t> strides,
+                      ArrayRef<int64_t> dilations, int64_t groups) {
+  // Fewer channels are filled up to a vector.
+  constexpr int64_t leastChannels = 16;
+  auto isOne = [](int64_t size) { return size == 1; };
+  if (image.getRank() != 4 || !image.getElementType().isF32() || groups != 1 || channels < leastChannels ||
+      window != ArrayRef<int64_t>{3, 3} || !llvm::all_of(strides, isOne) || !llvm::all_of(dilations, isOne))
+    return 0;
+  return static_cast<double>(image.getDimSize(0) * image.getDimSize(2) * image.getDimSize(3));
+}
+
 /// Appends the spatial factors that input and result share.
 static void addWindowFactors(SplitRule &rule, RankedTensorType input, RankedTensorType result, ArrayRef<int64_t> window,
                              ArrayRef<int64_t> strides, ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations,
@@ -233,7 +244,10 @@ SplitRule ConvOp::getSplitRule() {
 OpCost ConvOp::getCost() {
   auto filter = tensorType(getFilter());
   double depth = static_cast<double>(filter.getNumElements()) / std::max<int64_t>(filter.getDimSize(0), 1);
-  return elementwiseCost(*this, 2.0 * depth, CostClass::Contraction);
+  OpCost cost = elementwiseCost(*this, 2.0 * depth, CostClass::Contraction);
+  cost.winogradPixels = winogradPixels(getType(), filter.getShape().drop_front(2), tensorType(getInput()).getDimSize(1),
+                                       getStrides(), getDilations(), static_cast<int64_t>(getGroups()));
+  return cost;
 }
 
 //===-- conv_transpose ----------------------------------------------------------------------------------------===//
@@ -311,6 +325,8 @@ OpCost ConvTransposeOp::getCost() {
   OpCost cost = elementwiseCost(*this, 0.0, CostClass::Contraction);
   cost.flops = 2.0 * static_cast<double>(input.getNumElements()) * static_cast<double>(filter.getNumElements()) /
                std::max<int64_t>(filter.getDimSize(0), 1);
+  cost.winogradPixels = winogradPixels(getType(), filter.getShape().drop_front(2), input.getDimSize(1), getStrides(),
+                                       getDilations(), static_cast<int64_t>(getGroups()));
   return cost;
 }
 

@@ -78,6 +78,9 @@ OpCost ConvFilterGradientOp::getCost() {
       static_cast<double>(filter.getNumElements()) / static_cast<double>(std::max<int64_t>(filter.getDimSize(0), 1));
   OpCost cost = elementwiseCost(*this, 0.0, CostClass::Contraction);
   cost.flops = 2.0 * depth * static_cast<double>(tensorType(getCotangent()).getNumElements());
+  cost.winogradPixels = winogradPixels(tensorType(getCotangent()), filter.getShape().drop_front(2),
+                                       std::min(filter.getDimSize(0), filter.getDimSize(1)), getStrides(),
+                                       getDilations(), static_cast<int64_t>(getGroups()));
   return cost;
 }
 

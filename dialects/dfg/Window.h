@@ -5,6 +5,7 @@
 #ifndef CLEAVE_DIALECTS_DFG_WINDOW_H
 #define CLEAVE_DIALECTS_DFG_WINDOW_H
 
+#include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Location.h"
 #include "mlir/Support/LLVM.h"
 
@@ -25,6 +26,11 @@ int64_t windowPositions(int64_t size, int64_t window, int64_t stride, int64_t be
 llvm::SmallVector<int64_t> windowPositions(llvm::ArrayRef<int64_t> input, llvm::ArrayRef<int64_t> window,
                                            llvm::ArrayRef<int64_t> strides, llvm::ArrayRef<int64_t> pads,
                                            llvm::ArrayRef<int64_t> dilations);
+
+/// OpCost::winogradPixels of a convolution whose filter has windows of the sizes `window`; `channels` are those that
+/// vectors hold, of several sides the fewest; `image` is [N, channels, spatial...].
+double winogradPixels(mlir::RankedTensorType image, llvm::ArrayRef<int64_t> window, int64_t channels,
+                      llvm::ArrayRef<int64_t> strides, llvm::ArrayRef<int64_t> dilations, int64_t groups);
 
 } // namespace cleave::dfg
 

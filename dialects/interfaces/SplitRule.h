@@ -104,6 +104,10 @@ struct OpCost {
   double bytesRead = 0;    ///< Bytes of the operands that are read.
   double bytesWritten = 0; ///< Bytes of the results.
   CostClass costClass = CostClass::Elementwise;
+  /// Of a convolution that Winograd's algorithm may compute (windows of 3 x 3 that step by one over 16 channels or
+  /// more, without groups): the pixels of all images that it makes or, of a gradient of weights, that it reads. 0: it
+  /// may not.
+  double winogradPixels = 0;
 };
 
 /// Bytes of a tensor of static shape, i1 counted as one byte an element.

@@ -197,10 +197,18 @@ def SelectLibraryKernelsPass : Pass<"codegen-select-library-kernels", "::mlir::M
     Guarantees: results of programs are row-major; a launch's operands have the types of its kernel's arguments.
 
     With `tf32`, kernels of contractions of float32 on GPUs get the attribute `tf32 = array<i64: 1>`: the library may round what it multiplies to the 10 bits
-    of mantissa that TF32 has. On GPUs, epilogues also join behind reshapes, and the operators that multiply with the
+    of mantissa that TF32 has. With `winograd`, libraries of processors may compute windows of 3 x 3 by Winograd's
+    algorithm, and take constant filters as another kernel of theirs packs them:
+    ```mlir
+    %p = plan.launch @onednn.winograd_weights.0(%w) : (tensor<128x128x3x3xf32>) -> tensor<589824xf32>
+    %1 = plan.launch @onednn.convolution.winograd.1(%a, %p) : … -> tensor<1x128x28x28xf32, #nChw16c>
+    ```
+    On GPUs, epilogues also join behind reshapes, and the operators that multiply with the
     derivative of GELU's form with tanh join as one.
   }];
-  let options = [Option<"tf32", "tf32", "bool", "false", "let libraries of GPUs round products of float32 to TF32">];
+  let options = [Option<"tf32", "tf32", "bool", "false", "let libraries of GPUs round products of float32 to TF32">,
+                 Option<"winograd", "winograd", "bool", "true",
+                        "let libraries of processors compute windows of 3 x 3 by Winograd's algorithm">];
   let dependentDialects = ["::cleave::plan::PlanDialect", "::cleave::dfg::DfgDialect"];
 }
 

@@ -74,7 +74,9 @@ FailureOr<LibraryKernel> LibraryKernels::get(const runtime::LibraryKernelQuery &
     return found->second;
   if (refused.contains(key))
     return failure();
-  auto choice = device.library->choose(query, device.threads);
+  runtime::LibraryKernelQuery asked = query;
+  asked.mayTransform = device.mayTransform;
+  auto choice = device.library->choose(asked, device.threads);
   if (!choice) {
     refused.insert(key);
     return failure();

@@ -38,6 +38,8 @@ struct KernelDevice {
   int64_t lanes = 16;
   /// Whether the library multiplies integers of 8 bits faster than reals on the processor, and exactly.
   bool multipliesIntegers = false;
+  /// LibraryKernelQuery::mayTransform.
+  bool mayTransform = true;
 };
 
 /// The device that a program runs on.

@@ -35,7 +35,7 @@ void buildCodegenPipeline(OpPassManager &manager, const CodegenOptions &options)
       programs.addPass(createNormalizeContractionsPass());
       programs.addPass(createCanonicalizerPass());
       programs.addPass(createCSEPass());
-      manager.addPass(createSelectLibraryKernelsPass({options.tf32}));
+      manager.addPass(createSelectLibraryKernelsPass({options.tf32, options.winograd}));
     }
     // After selection: what libraries fuse by themselves stays with them.
     manager.nest<dist::ProgramOp>().addPass(createCSEPass());
@@ -77,6 +77,9 @@ struct CodegenPipelineOptions : PassPipelineOptions<CodegenPipelineOptions> {
                     llvm::cl::init(defaults.tf32)};
   Option<bool> attention{*this, "attention", llvm::cl::desc("let libraries compute attention whole"),
                          llvm::cl::init(defaults.attention)};
+  Option<bool> winograd{*this, "winograd",
+                        llvm::cl::desc("let libraries compute windows of 3 x 3 by Winograd's algorithm"),
+                        llvm::cl::init(defaults.winograd)};
   Option<unsigned> threads{*this, "threads", llvm::cl::desc("threads that compile"), llvm::cl::init(defaults.threads)};
 };
 
@@ -86,8 +89,8 @@ void registerCodegenPipeline() {
   static PassPipelineRegistration<CodegenPipelineOptions> registration(
       "codegen", "Operators of programs to launches of kernels",
       [](OpPassManager &manager, const CodegenPipelineOptions &options) {
-        buildCodegenPipeline(manager,
-                             {options.reference, options.libraries, options.tf32, options.attention, options.threads});
+        buildCodegenPipeline(manager, {options.reference, options.libraries, options.tf32, options.attention,
+                                       options.winograd, options.threads});
       });
 }
 

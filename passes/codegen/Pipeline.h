@@ -20,6 +20,8 @@ struct CodegenOptions {
   bool tf32 = false;
   /// Libraries that compute attention by one kernel do.
   bool attention = true;
+  /// Libraries of processors compute windows of 3 x 3 by Winograd's algorithm where that takes less.
+  bool winograd = true;
   /// Threads that compile.
   unsigned threads = 2;
 };

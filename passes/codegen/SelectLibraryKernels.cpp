@@ -42,9 +42,10 @@ namespace {
 class ProgramWalk {
 public:
   /// `roundsProducts`: float32 may be rounded to TF32 where the device's library can.
-  ProgramWalk(dist::ProgramOp program, LibraryKernels &kernels, const DenseSet<StringAttr> &rowMajorMeshes,
-              DenseMap<int64_t, RankedTensorType> &sent, bool roundsProducts)
-      : program(program), device(kernelDeviceOf(program)), kernels(kernels), rowMajorMeshes(rowMajorMeshes), sent(sent),
+  ProgramWalk(dist::ProgramOp program, KernelDevice device, LibraryKernels &kernels,
+              const DenseSet<StringAttr> &rowMajorMeshes, DenseMap<int64_t, RankedTensorType> &sent,
+              bool roundsProducts)
+      : program(program), device(device), kernels(kernels), rowMajorMeshes(rowMajorMeshes), sent(sent),
         roundsProducts(roundsProducts && device.library->canRoundProducts()), next(program.getBody().front().begin()),
         values(kernels, device) {}
 
@@ -441,8 +442,11 @@ class SelectLibraryKernels : public impl::SelectLibraryKernelsPassBase<SelectLib
       if (!kernelDeviceOf(program).library->choosesLayouts())
         rowMajorMeshes.insert(program.getMeshAttr().getAttr());
     std::vector<ProgramWalk> walks;
-    for (auto program : getOperation().getOps<dist::ProgramOp>())
-      walks.emplace_back(program, kernels, rowMajorMeshes, sent, tf32);
+    for (auto program : getOperation().getOps<dist::ProgramOp>()) {
+      KernelDevice device = kernelDeviceOf(program);
+      device.mayTransform = winograd;
+      walks.emplace_back(program, device, kernels, rowMajorMeshes, sent, tf32);
+    }
     for (bool progress = true; progress;) {
       progress = false;
       for (ProgramWalk &walk : walks)

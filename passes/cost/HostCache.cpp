@@ -6,6 +6,7 @@
 
 #include "passes/cost/MachineFile.h"
 #include "runtime/HostTopology.h"
+#include "runtime/drivers/cpu/HostFeatures.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -114,7 +115,10 @@ void describeHost(Machine &machine, unsigned count, unsigned cores) {
     machine.kinds[kind].memory /= count;
     host.link = measured->hosts.front().link;
   } else {
-    machine.kinds[kind] = guessCpuKind(cores);
+    DeviceKind &guess = machine.kinds[kind] = guessCpuKind(cores);
+    if (runtime::hostFeatures().contains("avx512f"))
+      for (const char *winograd : {"winograd", "winograd_training"})
+        guess.efficiency[winograd].points = {{1e5, 0.15}, {1e7, 0.8}, {1e9, 1.6}};
     machine.notes.push_back("the speed of this host is a guess; predictions get better by cleave probe");
   }
   host.devices.push_back({kind, count});

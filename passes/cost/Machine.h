@@ -97,9 +97,11 @@ struct DeviceKind {
   std::map<std::string, double> peak; ///< Floating-point operations a second by element type.
   /// By cost class: for "contraction" the share of the peak by operations; for "elementwise", "reduction" and
   /// "movement" the share of the bandwidth by bytes read and written. Contractions that slide a window have
-  /// "convolution", where it is there; "streaming" is the share of the bandwidth at which contractions of few
-  /// operations read their operands; "attention" is what attention as one kernel reaches, in terms of what it does on
-  /// an A100 (Executor::attentionForward). A class may be followed by an element type: see findCurve.
+  /// "convolution", where it is there, and those by Winograd's algorithm "winograd", or "winograd_training"
+  /// where weights change from step to step; "streaming" is the share of the
+  /// bandwidth at which contractions of few operations read their operands; "attention" is what attention as one kernel
+  /// reaches, in terms of what it does on an A100 (Executor::attentionForward). A class may be followed by an element
+  /// type: see findCurve.
   std::map<std::string, EfficiencyCurve> efficiency;
   /// Products of matrices by their extents, in the place of a curve: keys as those of `efficiency` for contractions.
   std::map<std::string, TileModel> tiles;

@@ -60,7 +60,7 @@ static Error readCurvePoint(const YamlValue &item, ArrayRef<Unit> units, StringR
 /// One number for all sizes, or a list of points. Only a measured curve may exceed the rate, as caches do.
 static Error readCurve(const YamlValue &value, StringRef costClass, StringRef subject, EfficiencyCurve &curve) {
   if (value.kind == YamlValue::Kind::List) {
-    bool byWork = costClass.starts_with("contraction") || costClass.starts_with("convolution");
+    bool byWork = isByWork(costClass);
     bool byExtent = costClass == "depth" || costClass == "width";
     ArrayRef<Unit> units = byExtent ? ArrayRef<Unit>(noUnit) : byWork ? ArrayRef<Unit>(workUnits) : sizeUnits;
     for (const YamlValue &item : value.items)

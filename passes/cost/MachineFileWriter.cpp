@@ -49,7 +49,7 @@ static void writeCurve(StringRef name, const EfficiencyCurve &curve, raw_ostream
     return;
   }
   out << "\n";
-  bool byWork = name.starts_with("contraction") || name.starts_with("convolution");
+  bool byWork = isByWork(name);
   for (const EfficiencyCurve::Point &point : curve.points)
     out << "        - { at: "
         << printQuantity(point.size, byWork ? ArrayRef<Unit>(workUnits) : ArrayRef<Unit>(sizeUnits))

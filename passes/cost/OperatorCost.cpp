@@ -58,11 +58,12 @@ std::optional<KernelWork::Extents> KernelWork::extents() const {
   return extents;
 }
 
-KernelWork workOfCall(CostClass costClass, double flops, double bytes, bool slides, double lhs, double rhs,
+KernelWork workOfCall(CostClass costClass, double flops, double bytes, StringRef routine, double lhs, double rhs,
                       double result) {
   if (costClass != CostClass::Contraction)
     return {costClass, 0, bytes};
-  return {costClass, flops, bytes, slides, lhs, rhs, result};
+  auto winograd = routine.consume_back(".winograd") ? KernelWork::Winograd::OfConstants : KernelWork::Winograd::None;
+  return {costClass, flops, bytes, routine.contains("convolution"), lhs, rhs, result, winograd};
 }
 
 double hostCopySeconds(const DeviceKind &kind, double bytes) {
@@ -92,6 +93,10 @@ OperatorCost::OperatorCost(const DeviceKind &kind, StringRef elementType, double
       efficiency[costClass] = *curve;
   if (const EfficiencyCurve *curve = kind.findCurve("convolution", elementType))
     convolution = *curve;
+  if (const EfficiencyCurve *curve = kind.findCurve("winograd", elementType))
+    winograd = *curve;
+  if (const EfficiencyCurve *curve = kind.findCurve("winograd_training", elementType))
+    winogradTraining = *curve;
   if (const EfficiencyCurve *curve = kind.findCurve("streaming", elementType))
     streaming = *curve;
   if (const EfficiencyCurve *curve = kind.findCurve("attention", elementType))
@@ -149,6 +154,13 @@ double OperatorCost::seconds(const KernelWork &work) const {
   return slowest(ownSeconds(work), [&](const OperatorCost &other) { return other.seconds(work); });
 }
 
+/// Without a curve of their own they are computed as all convolutions.
+const std::optional<EfficiencyCurve> &OperatorCost::curveOfSliding(KernelWork::Winograd kind) const {
+  if (kind == KernelWork::Winograd::OfConstants && winograd)
+    return winograd;
+  return kind == KernelWork::Winograd::OfChanging && winogradTraining ? winogradTraining : convolution;
+}
+
 double OperatorCost::ownSeconds(const KernelWork &work) const {
   if (work.costClass == CostClass::View)
     return 0;
@@ -157,8 +169,8 @@ double OperatorCost::ownSeconds(const KernelWork &work) const {
   if (work.costClass != CostClass::Contraction)
     return launch + std::max(work.flops / peak, work.bytes / (bandwidth * shareAt(curve, work.bytes)));
   double reading = work.bytes / (bandwidth * shareAt(streaming ? &*streaming : nullptr, work.bytes));
-  if (work.slides && convolution)
-    return launch + std::max(work.flops / (peak * shareAt(&*convolution, work.flops)), reading);
+  if (const auto &sliding = curveOfSliding(work.winograd); work.slides && sliding)
+    return launch + std::max(work.flops / (peak * shareAt(&*sliding, work.flops)), reading);
   if (tiles && !work.slides)
     if (auto extents = work.extents()) {
       // Tiles that begin and end often hide little of their reading and writing.

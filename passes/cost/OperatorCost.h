@@ -24,6 +24,9 @@ struct KernelWork {
   /// Of a contraction the elements of its two operands and of its result. With its operations they say what is
   /// multiplied: see extents(). 0: not known.
   double lhs = 0, rhs = 0, result = 0;
+  /// Of a convolution that Winograd's algorithm may compute, doing less than `flops`, the weights.
+  enum class Winograd { None, OfConstants, OfChanging };
+  Winograd winograd = Winograd::None;
 
   /// A batch of products of `rows` x `inner` and `inner` x `columns` matrices.
   struct Extents {
@@ -35,10 +38,13 @@ struct KernelWork {
 };
 
 /// The work of a call of a plan's kernel, by what the plan says of it: of a contraction what multiplies the elements of
-/// `lhs` and `rhs` to those of `result` (0: not known). Other kernels wait for memory: what they compute does not
-/// count.
-KernelWork workOfCall(CostClass costClass, double flops, double bytes, bool slides, double lhs, double rhs,
+/// `lhs` and `rhs` to those of `result` (0: not known), and the routine of a library that computes it (empty: none).
+/// Other kernels wait for memory: what they compute does not count.
+KernelWork workOfCall(CostClass costClass, double flops, double bytes, llvm::StringRef routine, double lhs, double rhs,
                       double result);
+
+/// Of fewer pixels a transform of weights that change takes longer than the rest of Winograd's algorithm saves.
+inline constexpr double leastWinogradPixels = 400;
 
 /// The costs of kernels on devices of one kind that compute in one element type ("f32", "bf16", …).
 class OperatorCost {
@@ -103,12 +109,13 @@ private:
     return own;
   }
   double ownSeconds(const KernelWork &work) const;
+  const std::optional<EfficiencyCurve> &curveOfSliding(KernelWork::Winograd winograd) const;
   double tiledSeconds(const KernelWork::Extents &extents) const;
 
   double peak, bandwidth, launch, elementBytes, attention = 1;
   bool isProcessor, fusesAttention;
   std::map<CostClass, EfficiencyCurve> efficiency;
-  std::optional<EfficiencyCurve> convolution, streaming;
+  std::optional<EfficiencyCurve> convolution, winograd, winogradTraining, streaming;
   std::optional<TileModel> tiles;
   std::vector<OperatorCost> others; ///< Of further kinds of devices.
 };

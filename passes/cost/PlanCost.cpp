@@ -72,9 +72,8 @@ static CostClass classOf(runtime::CostClass costClass) {
 /// with it does not.
 static KernelWork workOf(const runtime::Kernel &kernel, double bytes) {
   const auto *library = std::get_if<runtime::LibraryKernel>(&kernel.body);
-  bool slides = library && StringRef(library->operation).ends_with("convolution");
   bool isProduct = kernel.inputs.size() >= 2 && !kernel.outputs.empty();
-  return workOfCall(classOf(kernel.costClass), kernel.flops, bytes, slides,
+  return workOfCall(classOf(kernel.costClass), kernel.flops, bytes, library ? StringRef(library->operation) : "",
                     isProduct ? numElements(kernel.inputs[0]) : 0, isProduct ? numElements(kernel.inputs[1]) : 0,
                     isProduct ? numElements(kernel.outputs.front()) : 0);
 }

@@ -27,7 +27,7 @@ Machine withRoundedProducts(Machine machine) {
       kind.tiles["contraction.f32"] = TileModel(*tiles);
       kind.efficiency.erase("contraction.f32");
     }
-    for (const char *products : {"contraction", "convolution", "streaming"})
+    for (const char *products : {"contraction", "convolution", "winograd", "winograd_training", "streaming"})
       if (const EfficiencyCurve *curve = kind.findCurve(products, "tf32"))
         kind.efficiency[std::string(products) + ".f32"] = EfficiencyCurve(*curve);
   }

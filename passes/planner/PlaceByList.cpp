@@ -34,7 +34,10 @@ double secondsOf(const search::Operator &op, const OperatorCost &cost) {
     return 0;
   if (op.fused)
     return op.cost.flops / cost.peakFlops();
-  return cost.seconds(op.cost.costClass, op.cost.flops, op.cost.bytesRead + op.cost.bytesWritten, op.slides);
+  KernelWork work{op.cost.costClass, op.cost.flops, op.cost.bytesRead + op.cost.bytesWritten, op.slides};
+  if (op.cost.winogradPixels > 0)
+    work.winograd = KernelWork::Winograd::OfConstants;
+  return cost.seconds(work);
 }
 
 double transientOf(const search::SearchGraph &graph, const search::Operator &op) {

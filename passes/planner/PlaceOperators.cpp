@@ -454,8 +454,11 @@ LogicalResult placeOperators(ModuleOp module, PlaceOptions options, std::optiona
     return failure();
   Machine given = options.machine;
   options.machine = costedMachine(std::move(options.machine), options.roundsProducts);
-  for (auto &[name, kind] : options.machine.kinds)
+  for (auto &[name, kind] : options.machine.kinds) {
     kind.fusesAttention &= options.fusesAttention;
+    if (!options.winograd)
+      std::erase_if(kind.efficiency, [](const auto &curve) { return StringRef(curve.first).starts_with("winograd"); });
+  }
   if (failed(Placer(module, options, report, failureTo).run()))
     return failure();
   setMachine(module, given);

@@ -44,6 +44,8 @@ struct PlaceOptions {
   bool roundsProducts = false;
   /// Whether libraries may compute attention by one kernel.
   bool fusesAttention = true;
+  /// Whether libraries of processors compute windows of 3 x 3 by Winograd's algorithm.
+  bool winograd = true;
   /// What PlaceStrategy::Place asks for, and what PlaceStrategy::Auto has to keep to; nothing else takes it.
   std::optional<Placement> placement;
   /// Into how many parts Data and Tensor split; nothing else takes it. Auto has its own in `search`.

@@ -60,6 +60,9 @@ double none(const KernelSignature &, DictionaryAttr) { return 0; }
 
 /// Each output element takes the weights of its channel once. Weights have as many elements with groups as without.
 double convolutionFlops(const KernelSignature &signature, DictionaryAttr) {
+  // Packed weights have windows of 3 x 3.
+  if (signature.inputs[1].getRank() == 1)
+    return 2 * 9 * elements(signature.outputs[0]) * static_cast<double>(signature.inputs[0].getDimSize(1));
   return 2 * elements(signature.outputs[0]) * perIndex(elements(signature.inputs[1]), signature.outputs[0], 1);
 }
 /// Each input element gives to the weights of its channel once.
@@ -143,12 +146,14 @@ constexpr RoutineWork routines[] = {
     {"reduction.", CostClass::Reduction, perInput<1>},
     {"concat", CostClass::Movement, none},
     {"reorder", CostClass::Movement, none},
+    {"winograd_weights", CostClass::Movement, none},
 };
 
 } // namespace
 
 /// What the table does not know computes element by element.
 static RoutineWork findRoutine(StringRef name) {
+  name.consume_back(".winograd");
   for (const RoutineWork &routine : routines)
     if (routine.name == name || (routine.name.ends_with(".") && name.starts_with(routine.name)))
       return routine;
@@ -220,10 +225,9 @@ KernelCall getKernelCall(Operation *kernel) {
   KernelSignature signature = getKernelSignature(kernel);
   OpCost cost = getKernelWork(kernel);
   auto library = dyn_cast<plan::LibraryKernelOp>(kernel);
-  bool slides = library && library.getRoutine().contains("convolution");
   bool isProduct = signature.inputs.size() >= 2 && !signature.outputs.empty();
-  KernelCall call{workOfCall(cost.costClass, cost.flops, cost.bytesRead + cost.bytesWritten, slides,
-                             isProduct ? elements(signature.inputs[0]) : 0,
+  KernelCall call{workOfCall(cost.costClass, cost.flops, cost.bytesRead + cost.bytesWritten,
+                             library ? library.getRoutine() : "", isProduct ? elements(signature.inputs[0]) : 0,
                              isProduct ? elements(signature.inputs[1]) : 0,
                              isProduct ? elements(signature.outputs[0]) : 0),
                   "f32"};

@@ -6,6 +6,8 @@
 
 #include "passes/cost/CurveFit.h"
 #include "passes/cost/HostCache.h"
+#include "passes/cost/MachineFile.h"
+#include "runtime/drivers/cpu/HostFeatures.h"
 #include "tools/cleave/ProbeModels.h"
 #include "tools/cleave/ProbeRun.h"
 #include "tools/cleave/ProgressBar.h"
@@ -112,7 +114,7 @@ CallSample launchTimes(const ProbeRun &run) {
 void HostProber::addSamples(const ProbeRun &run, double launchSeconds) {
   for (auto &[name, time] : run.nodeTimes()) {
     std::string prefix = name.substr(0, name.find('/'));
-    bool byWork = prefix == "contraction" || prefix == "convolution";
+    bool byWork = isByWork(prefix);
     double size = byWork ? time.flops : time.bytes;
     // Calls not much longer than a launch say nothing of rates.
     if (prefix == "launch" || prefix == "fresh" || prefix == "end" || size <= 0 || time.seconds < 2 * launchSeconds)
@@ -165,10 +167,14 @@ Error HostProber::measureKind(unsigned cores) {
   kind.peak["f32"] = roundDigits(bestRate(samples["contraction"]));
   kind.bandwidth = roundDigits(memoryRate(samples["elementwise"]));
   for (auto &[prefix, calls] : samples) {
-    bool byWork = prefix == "contraction" || prefix == "convolution";
+    bool byWork = isByWork(prefix);
     result.samples += calls.size();
     kind.efficiency[prefix] = fitCurve(calls, byWork ? kind.peak["f32"] : kind.bandwidth);
   }
+  // oneDNN computes weights that change so, too: more slowly where pixels are few.
+  if (auto winograd = kind.efficiency.find("winograd");
+      winograd != kind.efficiency.end() && runtime::hostFeatures().contains("avx512f"))
+    kind.efficiency["winograd_training"] = EfficiencyCurve(winograd->second);
   return Error::success();
 }
 

@@ -57,12 +57,13 @@ void printMeasurement(llvm::raw_ostream &out, const HostMeasurement &measured) {
                    {"launch us", Align::Right},
                    {"contraction", Align::Right},
                    {"convolution", Align::Right},
+                   {"3 x 3", Align::Right},
                    {"reduction", Align::Right},
                    {"movement", Align::Right}});
   for (auto &[name, kind] : measured.machine.kinds)
     table.addRow({name, formatted("%.1f", kind.peak.at("f32") * 1e-9), formatted("%.1f", kind.bandwidth * 1e-9),
                   formatted("%.1f", kind.launch * 1e6), shareText(kind, "contraction"), shareText(kind, "convolution"),
-                  shareText(kind, "reduction"), shareText(kind, "movement")});
+                  shareText(kind, "winograd"), shareText(kind, "reduction"), shareText(kind, "movement")});
   table.print(out);
   const LinkSpec &link = *measured.machine.hosts.front().link;
   const DeviceKind &kind = measured.machine.kinds.begin()->second;

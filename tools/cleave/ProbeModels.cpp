@@ -62,12 +62,13 @@ constexpr int64_t matrices[] = {128, 256, 512, 1024, 2048, 4096};
 struct Convolution {
   int64_t batch, channels, size, filters, window, stride;
 };
-constexpr Convolution convolutions[] = {{1, 8, 16, 8, 3, 1},     {1, 32, 14, 64, 1, 1},  {1, 16, 32, 16, 3, 1},
-                                        {4, 20, 12, 50, 5, 1},   {1, 32, 28, 96, 1, 1},  {1, 64, 28, 64, 3, 1},
-                                        {1, 256, 14, 64, 1, 1},  {1, 64, 56, 256, 1, 1}, {1, 512, 28, 128, 1, 1},
-                                        {1, 3, 224, 64, 7, 2},   {1, 64, 56, 64, 3, 1},  {1, 128, 28, 128, 3, 1},
-                                        {1, 256, 14, 256, 3, 1}, {1, 512, 7, 512, 3, 1}, {4, 64, 56, 64, 3, 1},
-                                        {1, 64, 112, 128, 3, 1}, {1, 64, 224, 64, 3, 1}};
+constexpr Convolution convolutions[] = {
+    {1, 8, 16, 8, 3, 1},     {1, 32, 14, 64, 1, 1},  {1, 16, 32, 16, 3, 1},   {4, 20, 12, 50, 5, 1},
+    {1, 32, 28, 96, 1, 1},   {1, 64, 28, 64, 3, 1},  {1, 256, 14, 64, 1, 1},  {1, 64, 56, 256, 1, 1},
+    {1, 512, 28, 128, 1, 1}, {1, 3, 224, 64, 7, 2},  {1, 64, 56, 64, 3, 1},   {1, 128, 28, 128, 3, 1},
+    {1, 256, 14, 256, 3, 1}, {1, 512, 7, 512, 3, 1}, {4, 64, 56, 64, 3, 1},   {1, 64, 112, 128, 3, 1},
+    {1, 64, 224, 64, 3, 1},  {1, 64, 56, 64, 3, 2},  {1, 128, 56, 128, 3, 2}, {1, 256, 28, 256, 3, 2},
+    {1, 64, 112, 128, 3, 2}, {4, 64, 56, 64, 5, 1}};
 
 } // namespace
 
@@ -97,7 +98,9 @@ onnx::ModelProto buildConvolutions() {
   for (const Convolution &conv : convolutions) {
     std::string name = shapeName({conv.batch, conv.channels, conv.size, conv.filters, conv.window, conv.stride});
     Layer layer = model.fresh(name, {conv.batch, conv.channels, conv.size, conv.size});
-    layer = model.builder.conv("convolution/" + name, layer, conv.filters, {conv.window, conv.stride, conv.window / 2});
+    bool isSmallWindow = conv.window == 3 && conv.stride == 1 && conv.channels >= 16;
+    layer = model.builder.conv((isSmallWindow ? "winograd/" : "convolution/") + name, layer, conv.filters,
+                               {conv.window, conv.stride, conv.window / 2});
     model.finish(name, model.builder.pool("reduction/pool." + name, layer, "MaxPool", {3, 2, 1}));
   }
   return model.build();

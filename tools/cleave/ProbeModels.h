@@ -16,7 +16,8 @@ namespace cleave::tool {
 /// row, whose matrix is read once.
 onnx::ModelProto buildProducts();
 
-/// Convolutions as in image networks, "convolution/…", and poolings, "reduction/…".
+/// Convolutions as in image networks, "convolution/…", those that Winograd's algorithm may compute, "winograd/…", and
+/// poolings, "reduction/…".
 onnx::ModelProto buildConvolutions();
 
 /// "elementwise/…", "reduction/…" and "movement/…" from 8 KiB to 128 MiB, each on what another has just written.

@@ -55,6 +55,11 @@ void OperatorWork::addAlone(unsigned index, const Factors &factors, const Operat
     whole += operand.bytes;
   double read = (bytes - joined) * (whole > 0 ? std::min(1.0, op.cost.bytesRead / whole) : 1);
   KernelWork work{op.cost.costClass, flops, read + (op.joinsReader ? 0 : resultBytes), op.slides};
+  double pixels = op.cost.winogradPixels * scaleOf(op) * partOf(op, factors);
+  if (pixels > 0 && !options.training)
+    work.winograd = KernelWork::Winograd::OfConstants;
+  else if (pixels >= leastWinogradPixels)
+    work.winograd = KernelWork::Winograd::OfChanging;
   if (op.cost.costClass == CostClass::Contraction && op.operands.size() >= 2 && !op.results.empty()) {
     work.lhs = localElements(op.operands[0], state.operands[0].state);
     work.rhs = localElements(op.operands[1], state.operands[1].state);

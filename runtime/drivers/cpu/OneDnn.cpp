@@ -8,6 +8,7 @@
 #include "runtime/drivers/cpu/IntegerProducts.h"
 #include "runtime/drivers/cpu/OneDnnOperations.h"
 #include "runtime/drivers/cpu/OneDnnWinograd.h"
+#include "runtime/drivers/cpu/WinogradTiles.h"
 
 #include <omp.h>
 
@@ -231,6 +232,12 @@ public:
       return std::unique_ptr<LibraryKernelInstance>(
           new OnTeam(makeGatheredProduct(desc, std::max(threads, 1u)), std::max(threads, 1u)));
     }
+    if (isTileConvolution(desc)) {
+      auto kernel = makeTileConvolution(desc);
+      if (!kernel)
+        return kernel.error();
+      return std::unique_ptr<LibraryKernelInstance>(new OnTeam(std::move(*kernel), std::max(threads, 1u)));
+    }
     return guarded(desc, [&]() -> Result {
       if (isIntegerProduct(desc))
         return std::unique_ptr<LibraryKernelInstance>(
@@ -313,6 +320,12 @@ public:
 private:
   /// Throws where oneDNN refuses the query.
   static LibraryChoice choosePrimitive(const LibraryKernelQuery &query) {
+    if (query.desc.operation == "convolution.winograd" && takesOwnTiles()) {
+      auto choice = chooseTileConvolution(query);
+      if (!choice)
+        throw Refusal{choice.error()};
+      return *choice;
+    }
     onednn::Primitive primitive = build(query);
     LibraryChoice choice{query.desc, {}, {}};
     settle(primitive.inputs, choice.desc.inputs, choice.inputBytes);

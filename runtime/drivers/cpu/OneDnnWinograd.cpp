@@ -6,6 +6,7 @@
 
 #include "runtime/drivers/cpu/OneDnnOperations.h"
 #include "runtime/drivers/cpu/OneDnnWindow.h"
+#include "runtime/drivers/cpu/WinogradTiles.h"
 
 #include <algorithm>
 
@@ -105,6 +106,10 @@ static double shareOfLargeTiles(const std::vector<int64_t> &image, bool ofWeight
 }
 /// The same of tiles of 2 x 2, which multiply 4 times for 9 and which oneDNN has for packed weights alone.
 static double shareOfSmallTiles(const std::vector<int64_t> &image) { return 0.6 * tiled(image, 2); }
+/// Of our own tiles of 4 x 4 for AVX2: what is left to do for each weight takes as long as 60 pixels.
+static double shareOfOwnTiles(const std::vector<int64_t> &image) {
+  return 0.42 * tiled(image, 4) + 60.0 / static_cast<double>(image[0] * image[2] * image[3]);
+}
 
 /// Of a share above that, it is not certain that it is one.
 static constexpr double largestShare = 0.9;
@@ -115,7 +120,8 @@ std::optional<LibraryKernelQuery> inWinogradTiles(const LibraryKernelQuery &quer
   const LibraryKernelDesc &desc = query.desc;
   bool isForward = desc.operation == "convolution", isBackward = desc.operation == "deconvolution";
   bool ofWeights = desc.operation == "convolution_weights";
-  if (!(isForward || isBackward || ofWeights) || desc.inputs.size() < 2 || desc.outputs.size() != 1)
+  if (!query.mayTransform || !(isForward || isBackward || ofWeights) || desc.inputs.size() < 2 ||
+      desc.outputs.size() != 1)
     return std::nullopt;
   const TensorType &data = desc.inputs[0], &weights = ofWeights ? desc.outputs[0] : desc.inputs[1];
   const TensorType &image = ofWeights ? desc.inputs[1] : desc.outputs[0];
@@ -133,7 +139,11 @@ std::optional<LibraryKernelQuery> inWinogradTiles(const LibraryKernelQuery &quer
   auto isSet = [](const std::vector<bool> &flags) { return flags.size() > 1 && flags[1]; };
   bool isPacked = isForward && isSet(query.constantInputs) && isSet(query.anyInputs);
   double share = shareOfLargeTiles(image.shape, ofWeights);
-  if ((isPacked ? std::min(share, shareOfSmallTiles(image.shape)) : share) > largestShare)
+  if (takesOwnTiles())
+    share = isPacked ? shareOfOwnTiles(image.shape) : 1;
+  else if (isPacked)
+    share = std::min(share, shareOfSmallTiles(image.shape));
+  if (share > largestShare)
     return std::nullopt;
   LibraryKernelQuery tiles = query;
   tiles.desc.operation += ".winograd";
@@ -146,7 +156,8 @@ bool isFasterUnpacked(const LibraryChoice &choice) {
     return false;
   constexpr size_t alpha = 2; // the side of a transformed tile: 4 of 2 x 2 pixels, 6 of 4 x 4
   const std::vector<int64_t> &image = choice.desc.outputs[0].shape;
-  return packing->second.ints.at("format")[alpha] == 4 &&
+  auto format = packing->second.ints.find("format");
+  return format != packing->second.ints.end() && format->second[alpha] == 4 &&
          shareOfLargeTiles(image, /*ofWeights=*/false) < shareOfSmallTiles(image);
 }
 

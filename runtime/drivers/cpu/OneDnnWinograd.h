@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Convolutions with windows of 3 x 3 by Winograd's algorithm (Lavin, Gray: Fast Algorithms for Convolutional Neural
-// Networks, 2016): when it is taken, and weights that are transformed once. oneDNN 2.6 has it for AVX-512 alone.
+// Networks, 2016): when it is taken, and weights that are transformed once. oneDNN 2.6 has it for AVX-512 alone; for
+// AVX2 there are tiles of our own (WinogradTiles.h).
 
 #ifndef CLEAVE_RUNTIME_DRIVERS_CPU_ONEDNNWINOGRAD_H
 #define CLEAVE_RUNTIME_DRIVERS_CPU_ONEDNNWINOGRAD_H

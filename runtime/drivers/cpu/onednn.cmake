@@ -27,7 +27,8 @@ add_library(cleave_onednn STATIC
   ${CMAKE_CURRENT_LIST_DIR}/IntegerProducts.cpp
   ${CMAKE_CURRENT_LIST_DIR}/IntegerTiles.cpp
   ${CMAKE_CURRENT_LIST_DIR}/OneDnnWindow.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/OneDnnWinograd.cpp)
+  ${CMAKE_CURRENT_LIST_DIR}/OneDnnWinograd.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/WinogradTiles.cpp)
 target_compile_features(cleave_onednn PUBLIC cxx_std_20)
 target_compile_options(cleave_onednn PRIVATE -Wall -Wextra)
 target_include_directories(cleave_onednn PUBLIC ${CMAKE_CURRENT_LIST_DIR}/../../..)

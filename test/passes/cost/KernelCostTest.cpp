@@ -51,6 +51,26 @@ TEST(KernelCostTest, TilesAreDoneInWaves) {
   EXPECT_DOUBLE_EQ(cost.sustainedFlops(), 32);
 }
 
+// Winograd's algorithm does less than is counted: its curve may exceed the peak. Where a machine has none, it takes
+// what all convolutions take. The routine's name says which is which.
+TEST(KernelCostTest, WinogradHasItsOwnCurve) {
+  DeviceKind kind;
+  kind.peak["f32"] = 100;
+  kind.bandwidth = 1e12;
+  kind.efficiency["contraction"].points = {{1, 1}};
+  kind.efficiency["convolution"].points = {{1, 0.5}};
+  auto seconds = [&](llvm::StringRef routine) {
+    return OperatorCost(kind, "f32").seconds(workOfCall(CostClass::Contraction, 1000, 4, routine, 0, 0, 0));
+  };
+  EXPECT_DOUBLE_EQ(seconds("matmul"), 10);
+  for (llvm::StringRef routine : {"convolution", "deconvolution", "convolution_weights", "convolution.winograd"})
+    EXPECT_DOUBLE_EQ(seconds(routine), 20) << routine.str();
+  kind.efficiency["winograd"].points = {{1, 2}};
+  for (llvm::StringRef routine : {"convolution.winograd", "deconvolution.winograd", "convolution_weights.winograd"})
+    EXPECT_DOUBLE_EQ(seconds(routine), 5) << routine.str();
+  EXPECT_DOUBLE_EQ(seconds("convolution"), 20);
+}
+
 // Rows of 6 elements of 2 bytes are aligned to 4 bytes, of 64 to 128.
 TEST(KernelCostTest, RowsAreAligned) {
   DeviceKind kind;

@@ -274,15 +274,21 @@ TEST(ConvolutionInput, KeepsItsLayoutForASingleChannel) {
 
 //===-- Winograd's algorithm ----------------------------------------------------------------------------------===//
 
-/// Whether oneDNN has it here: for AVX-512, and not limited to less.
+/// Whether oneDNN has it here, for AVX-512; for AVX2 there are tiles of our own, for constant weights.
 static bool hasWinograd() { return __builtin_cpu_supports("avx512bw") && !std::getenv("ONEDNN_MAX_CPU_ISA"); }
+static bool hasOwnTiles() {
+  const char *limit = std::getenv("ONEDNN_MAX_CPU_ISA");
+  return !hasWinograd() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         (!limit || std::string(limit) == "AVX2");
+}
 
-/// The choice for a query that takes less by Winograd's algorithm where the library has it.
+/// The choice for a query that takes less by Winograd's algorithm where there is one.
 static LibraryChoice chooseTiles(const LibraryKernelQuery &query, unsigned threads) {
   auto choice = oneDnnLibrary().choose(query, threads);
   if (!choice)
     throw std::runtime_error(choice.error().text());
-  EXPECT_EQ(choice->desc.operation, query.desc.operation + (hasWinograd() ? ".winograd" : ""));
+  bool isInTiles = hasWinograd() || (hasOwnTiles() && !query.constantInputs.empty());
+  EXPECT_EQ(choice->desc.operation, query.desc.operation + (isInTiles ? ".winograd" : ""));
   return *choice;
 }
 
@@ -339,9 +345,9 @@ static LibraryKernelQuery constantConvolution(int64_t channels, int64_t side, st
 // Of a small image the transform of the weights takes longer than the convolution: once is enough.
 TEST(InTilesPacked, AreWeightsOfSmallImages) {
   std::vector<Tensor> inputs;
-  LibraryKernelQuery query = constantConvolution(64, 8, inputs);
+  LibraryKernelQuery query = constantConvolution(64, 16, inputs);
   LibraryChoice choice = chooseTiles(query, 1);
-  EXPECT_EQ(choice.packings.size(), hasWinograd() ? 1u : 0u);
+  EXPECT_EQ(choice.packings.size(), hasWinograd() || hasOwnTiles() ? 1u : 0u);
   query.constantInputs = {};
   auto unpacked = oneDnnLibrary().choose(query, 1);
   ASSERT_TRUE(unpacked) << unpacked.error().text();

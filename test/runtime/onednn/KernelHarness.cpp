@@ -122,7 +122,8 @@ static void runPacking(LibraryProvider &provider, const LibraryKernelDesc &packi
   check((*kernel)->run(arguments));
 }
 
-Tensor runChoice(const LibraryChoice &choice, const std::vector<Tensor> &inputs, unsigned threads) {
+Tensor runChoice(const LibraryChoice &choice, const std::vector<Tensor> &inputs, unsigned threads,
+                 std::vector<float> *bytes) {
   auto provider = createOneDnnProvider();
   auto kernel = provider->load(choice.desc, threads);
   check(kernel.error());
@@ -153,6 +154,8 @@ Tensor runChoice(const LibraryChoice &choice, const std::vector<Tensor> &inputs,
       arguments.push_back(buffer.get());
     check((*kernel)->run(arguments.data()));
     result = unpack(output.get(), choice.desc.outputs[0], choice.desc.outputs[0].shape);
+    if (bytes)
+      bytes->assign(output.get(), output.get() + choice.outputBytes[0] / sizeof(float));
   }
   return result;
 }

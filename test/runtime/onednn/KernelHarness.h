@@ -45,8 +45,9 @@ LibraryKernelQuery openQuery(std::string operation, const std::vector<Tensor> &i
 
 /// Chooses layouts, loads the kernel and runs it. Throws std::runtime_error with the message of a failure.
 Tensor runKernel(const LibraryKernelQuery &query, const std::vector<Tensor> &inputs, unsigned threads = 1);
-/// As runKernel, when the caller needs the choice.
-Tensor runChoice(const LibraryChoice &choice, const std::vector<Tensor> &inputs, unsigned threads = 1);
+/// As runKernel, when the caller needs the choice; `bytes` gets the output's buffer as it is.
+Tensor runChoice(const LibraryChoice &choice, const std::vector<Tensor> &inputs, unsigned threads = 1,
+                 std::vector<float> *bytes = nullptr);
 
 /// |actual - expected| <= relative * |expected| + absolute, element by element.
 void expectNear(const Tensor &actual, const Tensor &expected, double relative, double absolute);
