@@ -89,6 +89,11 @@ public:
     return isProcessor && llvm::all_of(others, [](const OperatorCost &other) { return other.isProcessor; });
   }
 
+  /// Whether convolutions of constant weights have a curve by Winograd's algorithm on one of the devices.
+  bool packsWinograd() const {
+    return winograd || llvm::any_of(others, [](const OperatorCost &other) { return other.packsWinograd(); });
+  }
+
   /// Whether libraries of all devices compute attention in bfloat16 by one kernel.
   bool hasAttentionKernels() const {
     return fusesAttention && llvm::all_of(others, [](const OperatorCost &other) { return other.fusesAttention; });

@@ -56,9 +56,12 @@ void OperatorWork::addAlone(unsigned index, const Factors &factors, const Operat
   double read = (bytes - joined) * (whole > 0 ? std::min(1.0, op.cost.bytesRead / whole) : 1);
   KernelWork work{op.cost.costClass, flops, read + (op.joinsReader ? 0 : resultBytes), op.slides};
   double pixels = op.cost.winogradPixels * scaleOf(op) * partOf(op, factors);
-  if (pixels > 0 && !options.training)
+  if (pixels > 0 && !options.training) {
     work.winograd = KernelWork::Winograd::OfConstants;
-  else if (pixels >= leastWinogradPixels)
+    // Packed, each window of nine weights is 36 values.
+    if (op.operands.size() >= 2 && cost.packsWinograd())
+      work.bytes += (36.0 / 9 - 1) * operandBytes(op.operands[1], state.operands[1].state);
+  } else if (pixels >= leastWinogradPixels)
     work.winograd = KernelWork::Winograd::OfChanging;
   if (op.cost.costClass == CostClass::Contraction && op.operands.size() >= 2 && !op.results.empty()) {
     work.lhs = localElements(op.operands[0], state.operands[0].state);
