@@ -21,9 +21,9 @@
 //                    the same for windows of 3 x 3 pixels, strides and dilations of 1 and no groups, by Winograd's
 //                    algorithm, whose rounding errors are a few times as large. The weights of a convolution may be
 //                    what winograd_weights makes of them.
-//   winograd_weights weights [O, C, 3, 3] -> a list, in a format of the library's own, for a convolution from data
-//                    [4] to result [4] with pads_begin and pads_end. `format`, in both kernels, are numbers that tell
-//                    formats apart.
+//   winograd_weights weights [O, C, 3, 3] -> [36, C, O], the last filled up with zeros; or a list in a format of the
+//                    library's own, for a convolution from data [4] to result [4] with pads_begin and pads_end: then
+//                    `format`, in both kernels, are numbers that tell formats apart.
 //   matmul           a [..., M, K], b [..., K, N], optional bias [N] -> [..., M, N]; batch dimensions of 1 broadcast; a
 //                    transposed operand is a type of the product's shape with permuted strides (permutedLayout).
 //   gather_matmul    a [rows..., K], matrices [E, K, N] ([E, N, K] where `transposed` (0) is 1), indices [rows...] of

@@ -166,7 +166,8 @@ std::string readConvolution(const LibraryKernelDesc &desc, Sizes &sizes) {
     return "a bias of one f32 a channel";
   size_t next = operands;
   for (const LibraryPostOp &postOp : desc.postOps)
-    if (postOp.kind == "binary_add" ? postOp.argument != static_cast<int>(next++) : postOp.kind != "relu")
+    if (postOp.kind == "binary_add" ? postOp.argument != static_cast<int>(next++)
+                                    : postOp.kind != "relu" || postOp.argument >= 0)
       return "rectifiers and additions as post operations";
   for (size_t input = operands; input != desc.inputs.size(); ++input)
     if (desc.inputs[input].element != ElementType::F32 || desc.inputs[input].shape != desc.outputs[0].shape)

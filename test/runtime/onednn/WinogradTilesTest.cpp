@@ -157,6 +157,18 @@ TEST_F(WinogradTiles, RefuseWhatContradictsItself) {
   });
   change(Status::Rejected, "dimensions from 1", [](Desc &desc) { desc.inputs[0].shape[2] = 0; });
   change(Status::Rejected, "rectifiers and additions", [](Desc &desc) { desc.postOps = {{"tanh", 0, 0, -1}}; });
+  change(Status::Rejected, "data, weights, perhaps a bias", [](Desc &desc) {
+    desc.inputs.resize(2);
+    desc.postOps = {{"relu", 0, 0, 0}};
+  });
+  change(Status::Rejected, "rectifiers and additions", [](Desc &desc) {
+    desc.inputs.push_back(desc.outputs[0]);
+    desc.postOps = {{"relu", 0, 0, 0}};
+  });
+  change(Status::Rejected, "rectifiers and additions", [](Desc &desc) {
+    desc.inputs.push_back(desc.outputs[0]);
+    desc.postOps = {{"binary_add", 0, 0, 0}};
+  });
   change(Status::Infeasible, "bytes of scratch", [](Desc &desc) { desc.scratchBytes -= 1; });
   const Desc &packing = choice.packings.at(1);
   refused(packing, Status::Rejected, "weights f32[O, C, 3, 3]", [](Desc &desc) { desc.inputs[0].shape[0] = 32; });
