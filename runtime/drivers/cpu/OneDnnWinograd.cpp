@@ -4,6 +4,7 @@
 
 #include "runtime/drivers/cpu/OneDnnWinograd.h"
 
+#include "runtime/MemoryLayout.h"
 #include "runtime/drivers/cpu/OneDnnOperations.h"
 #include "runtime/drivers/cpu/OneDnnWindow.h"
 #include "runtime/drivers/cpu/WinogradTiles.h"
