@@ -20,8 +20,14 @@ struct LibraryKernelQuery {
   std::vector<bool> anyInputs, anyOutputs;
   /// Inputs that are the same in each call: what a library does to them first is done once.
   std::vector<bool> constantInputs = {};
+  /// Kernels of other shapes may read these, too: they are packed in a form that does not depend on shapes, or not.
+  bool sharesConstants = false;
   /// Convolutions may be computed by algorithms that transform images and weights, which takes memory and rounds more.
   bool mayTransform = true;
+
+  bool isAnyInput(size_t index) const { return index < anyInputs.size() && anyInputs[index]; }
+  bool isAnyOutput(size_t index) const { return index < anyOutputs.size() && anyOutputs[index]; }
+  bool isConstant(size_t index) const { return index < constantInputs.size() && constantInputs[index]; }
 };
 
 /// How good a library's code for a kernel is, as the library knows it.

@@ -70,6 +70,7 @@ FailureOr<LibraryKernel> LibraryKernels::get(const runtime::LibraryKernelQuery &
   std::string key = keyOf(query.desc, anyInputs, anyOutputs, context) + suffix;
   for (bool isConstant : query.constantInputs)
     key += isConstant ? " constant" : " -";
+  key += query.sharesConstants ? " shared" : "";
   if (auto found = byQuery.find(key); found != byQuery.end())
     return found->second;
   if (refused.contains(key))

@@ -40,6 +40,8 @@ struct KernelDevice {
   bool multipliesIntegers = false;
   /// LibraryKernelQuery::mayTransform.
   bool mayTransform = true;
+  /// Several programs run on it, as entries for batches do, with one set of weights.
+  bool sharesWeights = false;
 };
 
 /// The device that a program runs on.

@@ -142,7 +142,7 @@ static LLVM::LoopAnnotationAttr keepRolled(MLIRContext *context) {
 }
 
 /// Whether a level is a few sums side by side to which loops around it add: a vector that is to stay in registers.
-/// Unrolled, it would be so many sums by themselves, of which the loops around become vectors of gathered numbers.
+/// Unrolled, it becomes scalar sums, and LLVM vectorizes a loop around them with gathers.
 static bool isVectorOfSums(const Nest &nest, unsigned level) {
   constexpr int64_t most = 64;
   const Level &current = nest.inner[level];

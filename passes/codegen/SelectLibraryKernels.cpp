@@ -324,6 +324,7 @@ bool ProgramWalk::launch(Operation *op, const LibraryCall &call, ArrayRef<Epilog
     query.desc.inputs.push_back(toRuntimeType(type));
     query.anyInputs.push_back(choice == LayoutChoice::Any);
     query.constantInputs.push_back(constants.contains(value));
+    query.sharesConstants |= query.constantInputs.back() && (device.sharesWeights || !value.hasOneUse());
   };
   RankedTensorType firstBlocked;
   for (auto [index, value] : llvm::enumerate(op->getOperands())) {
@@ -441,10 +442,14 @@ class SelectLibraryKernels : public impl::SelectLibraryKernelsPassBase<SelectLib
     for (auto program : getOperation().getOps<dist::ProgramOp>())
       if (!kernelDeviceOf(program).library->choosesLayouts())
         rowMajorMeshes.insert(program.getMeshAttr().getAttr());
+    DenseMap<StringAttr, unsigned> numPrograms;
+    for (auto program : getOperation().getOps<dist::ProgramOp>())
+      ++numPrograms[program.getMeshAttr().getAttr()];
     std::vector<ProgramWalk> walks;
     for (auto program : getOperation().getOps<dist::ProgramOp>()) {
       KernelDevice device = kernelDeviceOf(program);
       device.mayTransform = winograd;
+      device.sharesWeights = numPrograms[program.getMeshAttr().getAttr()] > 1;
       walks.emplace_back(program, device, kernels, rowMajorMeshes, sent, tf32);
     }
     for (bool progress = true; progress;) {

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 using namespace llvm;
 
@@ -116,9 +117,13 @@ void describeHost(Machine &machine, unsigned count, unsigned cores) {
     host.link = measured->hosts.front().link;
   } else {
     DeviceKind &guess = machine.kinds[kind] = guessCpuKind(cores);
-    if (runtime::hostFeatures().contains("avx512f"))
-      for (const char *winograd : {"winograd", "winograd_training"})
-        guess.efficiency[winograd].points = {{1e5, 0.15}, {1e7, 0.8}, {1e9, 1.6}};
+    // What libraries have for AVX-512 and, of constant weights, for AVX2.
+    const EfficiencyCurve winograd{{{1e5, 0.15}, {1e7, 0.8}, {1e9, 1.6}}};
+    std::set<std::string> features = runtime::hostFeatures();
+    if (features.contains("avx2") && features.contains("fma"))
+      guess.efficiency["winograd"] = winograd;
+    if (features.contains("avx512f"))
+      guess.efficiency["winograd_training"] = winograd;
     machine.notes.push_back("the speed of this host is a guess; predictions get better by cleave probe");
   }
   host.devices.push_back({kind, count});

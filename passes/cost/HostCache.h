@@ -29,7 +29,7 @@ std::string hostCacheFile();
 std::string hostKindName(unsigned cores);
 
 /// Gives a machine of `count` devices on this host its cores, kinds and links: those measured, of the largest kind
-/// where there are more cores than were measured together; else guesses, with a note: guessCpuKind(), and with AVX-512
+/// where there are more cores than were measured together; else guesses, with a note: guessCpuKind(), and with AVX2
 /// convolutions by Winograd's algorithm at 1.6 times the peak. A device has no more cores than
 /// the host. A file that cannot be used is a warning.
 void describeHost(Machine &machine, unsigned count, unsigned cores);

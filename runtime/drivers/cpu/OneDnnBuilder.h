@@ -70,9 +70,12 @@ public:
 
   const TensorType &inputType(size_t index) const { return query.desc.inputs[index]; }
   const TensorType &outputType() const { return query.desc.outputs[0]; }
-  bool anyInput(size_t index) const { return index < query.anyInputs.size() && query.anyInputs[index]; }
-  bool isConstant(size_t index) const { return index < query.constantInputs.size() && query.constantInputs[index]; }
-  bool anyOutput() const { return !query.anyOutputs.empty() && query.anyOutputs[0]; }
+  bool anyInput(size_t index) const { return query.isAnyInput(index); }
+  /// Whether oneDNN may choose how an input is packed.
+  bool mayPack(size_t index) const {
+    return query.isAnyInput(index) && query.isConstant(index) && !query.sharesConstants;
+  }
+  bool anyOutput() const { return query.isAnyOutput(0); }
 
   /// The attribute with `count` values in [least, 2^31), or `count` times `fallback`.
   std::vector<int64_t> integers(const char *name, size_t count, int64_t fallback, int64_t least) const;

@@ -25,8 +25,7 @@ dnnl::algorithm convolutionAlgorithm(const Builder &builder, dnnl::algorithm dir
 }
 
 bool readsPackedWeights(const Builder &builder) {
-  return builder.kind() == "winograd" &&
-         (builder.inputType(1).shape.size() == 1 || (builder.isConstant(1) && builder.anyInput(1)));
+  return builder.kind() == "winograd" && (builder.inputType(1).shape.size() == 1 || builder.mayPack(1));
 }
 
 std::vector<int64_t> winogradWeightShape(const Builder &builder, const TensorType &data, const TensorType &result) {
@@ -137,12 +136,11 @@ std::optional<LibraryKernelQuery> inWinogradTiles(const LibraryKernelQuery &quer
         found != desc.ints.end() &&
         std::any_of(found->second.begin(), found->second.end(), [](int64_t n) { return n != 1; }))
       return std::nullopt;
-  auto isSet = [](const std::vector<bool> &flags) { return flags.size() > 1 && flags[1]; };
-  bool isPacked = isForward && isSet(query.constantInputs) && isSet(query.anyInputs);
+  bool isPacked = isForward && query.isConstant(1) && query.isAnyInput(1);
   double share = shareOfLargeTiles(image.shape, ofWeights);
   if (takesOwnTiles())
     share = isPacked ? shareOfOwnTiles(image.shape) : 1;
-  else if (isPacked)
+  else if (isPacked && !query.sharesConstants)
     share = std::min(share, shareOfSmallTiles(image.shape));
   if (share > largestShare)
     return std::nullopt;

@@ -366,12 +366,11 @@ bool isTileConvolution(const LibraryKernelDesc &desc) {
 
 Expected<LibraryChoice> chooseTileConvolution(const LibraryKernelQuery &query) {
   const LibraryKernelDesc &desc = query.desc;
-  auto isSet = [](const std::vector<bool> &flags, size_t index) { return index < flags.size() && flags[index]; };
   Sizes sizes{};
   if (std::string problem = readConvolution(desc, sizes); !problem.empty())
     return refusal(desc, Status::Unsupported, problem);
   std::vector<int64_t> shape = {sizes.filters, sizes.channels, window, window};
-  if (!isSet(query.constantInputs, 1) || !isSet(query.anyInputs, 1) || desc.inputs[1].shape != shape)
+  if (!query.isConstant(1) || !query.isAnyInput(1) || desc.inputs[1].shape != shape)
     return refusal(desc, Status::Unsupported, "constant weights without groups");
   LibraryChoice choice{desc, {}, {}};
   choice.desc.library = "onednn";
@@ -382,10 +381,10 @@ Expected<LibraryChoice> chooseTileConvolution(const LibraryKernelQuery &query) {
     type = wanted;
     return fits;
   };
-  bool fits = settle(choice.desc.inputs[0], isSet(query.anyInputs, 0), data) &&
-              settle(choice.desc.outputs[0], isSet(query.anyOutputs, 0), result);
+  bool fits = settle(choice.desc.inputs[0], query.isAnyInput(0), data) &&
+              settle(choice.desc.outputs[0], query.isAnyOutput(0), result);
   for (size_t input = numOperands(desc); input != desc.inputs.size(); ++input)
-    fits &= settle(choice.desc.inputs[input], isSet(query.anyInputs, input), result);
+    fits &= settle(choice.desc.inputs[input], query.isAnyInput(input), result);
   if (!fits)
     return refusal(desc, Status::Unsupported, "images in blocks of 8 channels");
   choice.desc.inputs[1] = packedWeights(sizes);
