@@ -6,7 +6,7 @@
 
 #include "compiler/ModelWeights.h"
 #include "dialects/dfg/Dfg.h"
-#include "dialects/dfg/PlainScores.h"
+#include "dialects/dfg/ScoreMasks.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/plan/Plan.h"
 #include "passes/cost/ModuleMachine.h"
@@ -115,8 +115,9 @@ Error mapParameters(ModuleOp module, StringRef folder, StringRef otherFolder, We
   return Error::success();
 }
 
-/// Says of parameters that are causal masks what they are: their numbers are at hand here alone.
-static void markCausalMasks(ModuleOp module, const WeightsStore &weights, bool training) {
+/// Says of parameters that are masks which scores they leave, and of those of one element what it is: their numbers are
+/// at hand here alone.
+static void markNumbers(ModuleOp module, const WeightsStore &weights, bool training) {
   for (auto parameter : module.getOps<dfg::ParameterOp>()) {
     auto file = dyn_cast<dfg::FileAttr>(parameter.getInit());
     RankedTensorType type = parameter.getTensorType();
@@ -125,9 +126,15 @@ static void markCausalMasks(ModuleOp module, const WeightsStore &weights, bool t
       continue;
     uint64_t bytes = HostTensor(type, nullptr, nullptr).getNumBytes();
     const char *data = weights.find(file.getPath(), file.getOffset(), bytes);
-    dfg::CausalMask mask = data ? dfg::getCausalMask(HostTensor(type, data, nullptr)) : dfg::CausalMask::None;
-    if (mask != dfg::CausalMask::None)
-      parameter->setAttr(dfg::causalMaskAttrName, StringAttr::get(module.getContext(), dfg::stringifyCausalMask(mask)));
+    if (!data)
+      continue;
+    HostTensor tensor(type, data, nullptr);
+    if (auto number = dfg::numberIn(tensor))
+      parameter->setAttr(dfg::numberAttrName, Builder(module.getContext()).getF64FloatAttr(*number));
+    if (auto mask = dfg::findScoreMask(tensor))
+      parameter->setAttr(
+          dfg::scoreMaskAttrName,
+          dfg::ScoreMaskAttr::get(module.getContext(), mask->kind, mask->band.lower, mask->band.upper, mask->isExact));
   }
 }
 
@@ -152,7 +159,7 @@ static Expected<LoadedModel> readText(MLIRContext &context, const ModelOptions &
   model.module->walk([&](dfg::OpaqueOp op) {
     import.unsupported.push_back({dfg::getNodeName(op.getLoc()).str(), op.getKind().str(), "unknown operator"});
   });
-  markCausalMasks(*model.module, model.weights, /*training=*/true);
+  markNumbers(*model.module, model.weights, /*training=*/true);
   return model;
 }
 
@@ -167,7 +174,7 @@ Expected<LoadedModel> readModel(MLIRContext &context, const ModelOptions &option
   auto module = importOnnx(context, options.model, *importing, weights, import);
   if (failed(module))
     return alreadySaid(static_cast<Status>(import.failure));
-  markCausalMasks(**module, weights, importing->training);
+  markNumbers(**module, weights, importing->training);
   return LoadedModel{std::move(*module), std::move(weights)};
 }
 

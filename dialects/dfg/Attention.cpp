@@ -6,6 +6,7 @@
 
 #include "dialects/dfg/TensorType.h"
 
+#include <cmath>
 #include <set>
 
 using namespace mlir;
@@ -391,5 +392,17 @@ Value withoutCasts(Value value) {
 }
 
 bool areSame(const AttentionGradient &gradient, Value a, Value b) { return Sameness(gradient).areSame(a, b); }
+
+int64_t keysInBlock(int64_t keys, int64_t size) {
+  constexpr int64_t usual = 512;
+  if (keys <= usual)
+    return llvm::alignTo(keys, keysInGroup);
+  auto balanced = static_cast<int64_t>(std::sqrt(static_cast<double>(keys) * static_cast<double>(size) / 2));
+  int64_t largest = llvm::alignTo(std::max(usual, balanced), keysInGroup), best = largest;
+  for (int64_t block = largest; block >= largest / 2; block -= keysInGroup)
+    if (llvm::alignTo(keys, block) < llvm::alignTo(keys, best))
+      best = block;
+  return best;
+}
 
 } // namespace cleave::dfg

@@ -82,6 +82,13 @@ inline bool streamsScores(double bytes, int64_t queries, int64_t keys) {
   return bytes >= least && queries >= fewestQueries && keys <= mostKeys;
 }
 
+/// Such kernels divide the keys into blocks of whole groups.
+inline constexpr int64_t keysInGroup = 64;
+
+/// Keys a block, for values of that size: of those about 512, or about that for which the scores of a query and what
+/// its blocks give take the same memory, the one that leaves the fewest unused, the largest of those.
+int64_t keysInBlock(int64_t keys, int64_t size);
+
 } // namespace cleave::dfg
 
 #endif // CLEAVE_DIALECTS_DFG_ATTENTION_H

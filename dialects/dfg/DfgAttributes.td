@@ -56,6 +56,46 @@ def Dfg_FillAttr : Dfg_Attr<"Fill", "fill"> {
   let assemblyFormat = "`<` `value` `=` $value `>`";
 }
 
+def Dfg_BandAttr : Dfg_Attr<"Band", "band"> {
+  let summary = "a band of rows and columns outside of which a kernel has nothing to do";
+  let description = [{
+    As `dfg.band` on a `dfg.fusion`, and on the kernel that it becomes: rows lie along dimension `rows` of each result,
+    and sums and largest elements over columns are made by blocks of `columns`, of which there are `blocks`. Elements whose
+    row less its column is below `lower` or above `upper` add nothing to them. One of both may be missing.
+
+    ```mlir
+    #dfg.band<rows = 2, blocks = 4, columns = 512, lower = 0>
+    ```
+  }];
+  let parameters = (ins "unsigned":$rows, "int64_t":$blocks, "int64_t":$columns,
+                        OptionalParameter<"std::optional<int64_t>">:$lower,
+                        OptionalParameter<"std::optional<int64_t>">:$upper);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Dfg_MaskKindEnum : I32EnumAttr<"MaskKind", "how a tensor hides scores", [
+    I32EnumAttrCase<"Added", 0, "added">, I32EnumAttrCase<"Seen", 1, "seen">, I32EnumAttrCase<"Hidden", 2, "hidden">]> {
+  let cppNamespace = "::cleave::dfg";
+  let genSpecializedAttr = 0;
+}
+def Dfg_ScoreMaskAttr : Dfg_Attr<"ScoreMask", "score_mask"> {
+  let summary = "which scores of attention a parameter leaves";
+  let description = [{
+    As `dfg.score_mask` on a parameter, whose last two dimensions are those of queries and keys. By `kind` its numbers are
+    `added` to scores, or it is true for scores that are `seen`, or that are `hidden`. Nothing is left where a query's
+    position less a key's is below `lower` or above `upper`; where that is `exact`, all else is left as it is.
+
+    ```mlir
+    #dfg.score_mask<kind = seen, lower = 0, upper = 299, exact = true>
+    ```
+  }];
+  let parameters = (ins "MaskKind":$kind, OptionalParameter<"std::optional<int64_t>">:$lower,
+                        OptionalParameter<"std::optional<int64_t>">:$upper,
+                        DefaultValuedParameter<"bool", "false">:$exact);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 def Dfg_PoolKindEnum : I32EnumAttr<"PoolKind", "how a pooling window is reduced", [
     I32EnumAttrCase<"Max", 0, "max">, I32EnumAttrCase<"Average", 1, "average">]> {
   let cppNamespace = "::cleave::dfg";

@@ -3,8 +3,8 @@
 // Registers the dialect, and reads node names from locations.
 
 #include "dialects/dfg/Dfg.h"
-#include "dialects/dfg/PlainScores.h"
 #include "dialects/dfg/PortAttributes.h"
+#include "dialects/dfg/ScoreMasks.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -40,15 +40,24 @@ LogicalResult DfgDialect::verifyOperationAttribute(Operation *op, NamedAttribute
   bool isOfGraph = attribute.getName() == samplesAttrName || attribute.getName() == bucketAttrName;
   if (isOfGraph && isa<GraphOp>(op) && isa<IntegerAttr>(attribute.getValue()))
     return success();
-  if (attribute.getName() == causalMaskAttrName && isa<ParameterOp>(op)) {
-    auto text = dyn_cast<StringAttr>(attribute.getValue());
-    if (text && readCausalMask(text.getValue()) != CausalMask::None)
-      return success();
-    return op->emitOpError("expects '") << causalMaskAttrName << "' to be \"added\", \"seen\" or \"hidden\", got "
-                                        << attribute.getValue();
-  }
+  if (attribute.getName() == scoreMaskAttrName && isa<ParameterOp>(op) && isa<ScoreMaskAttr>(attribute.getValue()))
+    return success();
+  if (attribute.getName() == numberAttrName && isa<ParameterOp>(op) && isa<FloatAttr>(attribute.getValue()))
+    return success();
+  // On a fusion, and on the kernel that it becomes.
+  if (attribute.getName() == bandAttrName && op->getNumRegions() > 0 && isa<BandAttr>(attribute.getValue()))
+    return success();
   return op->emitOpError("carries the attribute '")
          << attribute.getName().getValue() << "', expected it on an argument or result of 'dfg.graph'";
+}
+
+LogicalResult BandAttr::verify(function_ref<InFlightDiagnostic()> emitError, unsigned rows, int64_t blocks,
+                               int64_t columns, std::optional<int64_t> lower, std::optional<int64_t> upper) {
+  if (blocks < 1 || columns < 1)
+    return emitError() << "expects blocks of columns, got " << blocks << " of " << columns;
+  if ((!lower && !upper) || (lower && upper && *lower > *upper))
+    return emitError() << "expects a lower bound, an upper one, or both in order";
+  return success();
 }
 
 static LogicalResult verifyPortAttribute(Operation *op, NamedAttribute attribute) {

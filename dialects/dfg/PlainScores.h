@@ -1,30 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention whose scores meet a scale and a causal mask alone, as kernels of libraries for GPUs compute it; and which
-// tensors are causal masks.
+// Attention whose scores meet a scale and a causal mask alone, as kernels of libraries for GPUs compute it.
 
 #ifndef CLEAVE_DIALECTS_DFG_PLAINSCORES_H
 #define CLEAVE_DIALECTS_DFG_PLAINSCORES_H
 
-#include "dialects/dfg/Attention.h"
-#include "dialects/interfaces/HostTensor.h"
+#include "dialects/dfg/ScoreMasks.h"
 
 #include <limits>
 
 namespace cleave::dfg {
-
-/// How a tensor of a model hides keys (its last dimension) behind each query's own position (the dimension before), and
-/// nothing else: by numbers that are added to scores, 0 up to the diagonal and -1e8 or less behind it, or by booleans
-/// that are true for the scores that stay, or for the others. Dimensions before are of one element.
-enum class CausalMask { None, Added, Seen, Hidden };
-CausalMask getCausalMask(const HostTensor &tensor);
-/// The same of a constant's value or a parameter's that stays what it is.
-CausalMask getCausalMask(mlir::Value value);
-
-/// The attribute of a parameter that is a causal mask: its name, and the text for a mask.
-inline constexpr llvm::StringLiteral causalMaskAttrName = "dfg.causal_mask";
-llvm::StringRef stringifyCausalMask(CausalMask mask);
-CausalMask readCausalMask(llvm::StringRef text);
 
 /// What is done to scores between the first product and the softmax, where libraries know it: each head has keys of its
 /// own, queries, keys and values have `headSize` elements, which libraries for GPUs can multiply.

@@ -82,12 +82,31 @@ def Plan_NestAttr : Plan_Attr<"Nest", "nest"> {
   }];
 }
 
+def Plan_BandAttr : Plan_Attr<"Band", "band"> {
+  let summary = "which blocks of columns a kernel's rows need";
+  let description = [{
+    Written only inside of `#plan.common_loops`, of a kernel with blocks. Each iteration of loop `level` around all operations
+    has `unit` rows, each block `columns` columns. Where all of them have a row less a column below `lower` or above
+    `upper`, the block is passed over: it gives what its sums begin with. With one bound alone the rows of that loop are
+    taken from both ends in turn, so that any part of them is as much to do.
+
+    ```mlir
+    band = <level = 1, unit = 64, columns = 512, lower = 0>
+    ```
+  }];
+  let parameters = (ins "unsigned":$level, "int64_t":$unit, "int64_t":$columns,
+                        OptionalParameter<"std::optional<int64_t>">:$lower,
+                        OptionalParameter<"std::optional<int64_t>">:$upper);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
 def Plan_CommonLoopsAttr : Plan_Attr<"CommonLoops", "common_loops"> {
   let summary = "the loops that all operations of a kernel share";
   let description = [{
     `sizes` are the iterations of the loops around all operations, the outermost first; threads divide their product. With
     a `square`, loop `squared` of them goes from one square of memory that is read across to the next, of that many
-    elements along each side. `blocks` are the iterations of one more loop, around the first `operations_in_blocks` alone.
+    elements along each side. `blocks` are the iterations of one more loop, around the first `operations_in_blocks` alone;
+    a `band` says which of them the rows of one of the common loops need.
 
     Where the only loop that operations share is the innermost of each, it stays there: threads divide the `divided`
     iterations of it, and where there is a `chunk`, all operations run over that many of them before the next chunk.
@@ -96,15 +115,19 @@ def Plan_CommonLoopsAttr : Plan_Attr<"CommonLoops", "common_loops"> {
     #plan.common_loops<sizes = [64, 4]>
     #plan.common_loops<sizes = [64, 8], squared = 1, square = 32>
     #plan.common_loops<sizes = [8, 64], blocks = 8, operations_in_blocks = 7>
+    #plan.common_loops<sizes = [8, 64], blocks = 8, operations_in_blocks = 7,
+                       band = <level = 1, unit = 64, columns = 512, lower = 0>>
     #plan.common_loops<divided = 65536, chunk = 512>
     ```
   }];
   let parameters = (ins OptionalArrayRefParameter<"int64_t">:$sizes, DefaultValuedParameter<"unsigned", "0">:$squared,
                         DefaultValuedParameter<"int64_t", "0">:$square, DefaultValuedParameter<"int64_t", "0">:$blocks,
                         DefaultValuedParameter<"unsigned", "0">:$operations_in_blocks,
-                        DefaultValuedParameter<"int64_t", "0">:$divided, DefaultValuedParameter<"int64_t", "0">:$chunk);
+                        DefaultValuedParameter<"int64_t", "0">:$divided, DefaultValuedParameter<"int64_t", "0">:$chunk,
+                        OptionalParameter<"BandAttr">:$band);
   let assemblyFormat = [{
-    `<` struct(custom<Bracketed>($sizes), $squared, $square, $blocks, $operations_in_blocks, $divided, $chunk) `>`
+    `<` struct(custom<Bracketed>($sizes), $squared, $square, $blocks, $operations_in_blocks, $divided, $chunk,
+               $band) `>`
   }];
 }
 

@@ -4,32 +4,19 @@
 
 #include "passes/codegen/AttentionBlocks.h"
 
-#include <cmath>
+#include <limits>
 
 using namespace mlir;
 
 namespace cleave {
 
-/// Keys are divided into blocks, and these into groups that fill the registers with vectors of scores; a group's keys
-/// and values fit into the nearest cache.
-static constexpr int64_t usualBlock = 512, groupSize = 64;
+/// Blocks of keys are divided into groups that fill the registers with vectors of scores; a group's keys and values fit
+/// into the nearest cache.
+static constexpr int64_t groupSize = dfg::keysInGroup;
 /// Values are padded to whole vectors, and queries to whole groups of rows: to `manyRows` where that is little.
 static constexpr int64_t vectorSize = 16, fewRows = 4, manyRows = 32;
 /// How many operators without inputs, such as those of a causal mask, are computed for each pair of query and key.
 static constexpr unsigned mostComputed = 8;
-
-/// Keys a block, for values of that size: of those about the usual size, or about that for which the scores of a query
-/// and what its blocks give take the same memory, the one that leaves the fewest unused, the largest of those.
-static int64_t blockOf(int64_t keys, int64_t size) {
-  if (keys <= usualBlock)
-    return llvm::alignTo(keys, groupSize);
-  auto balanced = static_cast<int64_t>(std::sqrt(static_cast<double>(keys) * static_cast<double>(size) / 2));
-  int64_t largest = llvm::alignTo(std::max(usualBlock, balanced), groupSize), best = largest;
-  for (int64_t block = largest; block >= largest / 2; block -= groupSize)
-    if (llvm::alignTo(keys, block) < llvm::alignTo(keys, best))
-      best = block;
-  return best;
-}
 
 /// It needs no input: positions along queries or keys, values that are the same everywhere, and what is made of them
 /// element by element in a few operators, which `count` counts.
@@ -90,7 +77,7 @@ AttentionBlocks::AttentionBlocks(const dfg::Attention &found, Side rows, int64_t
       batchDims(rows == Side::Queries ? attention.batchDims : leading.size()),
       rowDim(static_cast<int64_t>(leading.size())), blockDim(rowDim + 1), numRows(sizeOf(rows)),
       paddedRows(llvm::alignTo(numRows, numRows >= 16 * manyRows ? manyRows : fewRows)),
-      numColumns(sizeOf(rows == Side::Queries ? Side::Keys : Side::Queries)), block(blockOf(numColumns, size)),
+      numColumns(sizeOf(rows == Side::Queries ? Side::Keys : Side::Queries)), block(dfg::keysInBlock(numColumns, size)),
       blocks(llvm::divideCeil(numColumns, block)), groups(block / groupSize) {
   body = new Block();
   inside.setInsertionPointToStart(body);
@@ -152,6 +139,9 @@ SmallVector<Value> AttentionBlocks::finish(ArrayRef<Value> results, ArrayRef<int
   auto fusion =
       dfg::FusionOp::create(outside, outside.getFusedLoc(locations), TypeRange(ValueRange(results)), operands);
   fusion.getBody().push_back(body);
+  if (band)
+    fusion->setAttr(dfg::bandAttrName, dfg::BandAttr::get(fusion.getContext(), static_cast<unsigned>(rowDim), blocks,
+                                                          block, band->lower, band->upper));
   SmallVector<Value> whole;
   for (auto [index, result] : llvm::enumerate(fusion.getResults())) {
     SmallVector<int64_t> limits(leading.begin(), leading.end());
@@ -370,6 +360,38 @@ Value AttentionBlocks::computedInBlocks(Value value, ArrayRef<int64_t> scores) {
   return copyOf(op, operands, inBlocks);
 }
 
+Value AttentionBlocks::inBand(const dfg::ScoreBand &found) {
+  dfg::ScoreBand own = rows == Side::Queries ? found : found.transposed();
+  Type number = inside.getI64Type();
+  Value row = make<dfg::IotaOp>(RankedTensorType::get({paddedRows, blocks, groups, groupSize}, number), 0);
+  auto compared = [&](int64_t bound, dfg::Comparison comparison) -> Value {
+    auto from = llvm::to_vector(llvm::seq(bound, bound + blocks * block));
+    auto type = RankedTensorType::get({blocks, groups, groupSize}, number);
+    Value column = make<dfg::ConstantOp>(DenseElementsAttr::get(type, ArrayRef<int64_t>(from)));
+    return make<dfg::CompareOp>(row, column, comparison);
+  };
+  Value lower = own.lower ? compared(*own.lower, dfg::Comparison::GreaterOrEqual) : Value();
+  Value upper = own.upper ? compared(*own.upper, dfg::Comparison::LessOrEqual) : Value();
+  return !lower ? upper : !upper ? lower : make<dfg::AndOp>(lower, upper);
+}
+
+Value AttentionBlocks::maskInBlocks(Value mask) {
+  bool isExact = false;
+  if (tensorType(mask).getElementType().isInteger(1)) {
+    auto found = dfg::findBand(mask, &isExact);
+    return found && isExact ? inBand(*found) : Value();
+  }
+  auto found = dfg::findScoreMask(mask);
+  if (!found || found->kind != dfg::MaskKind::Added || !found->isExact ||
+      !found->band.leavesKeys(sizeOf(Side::Queries), sizeOf(Side::Keys)))
+    return {};
+  Type element = tensorType(mask).getElementType();
+  auto number = [&](double value) {
+    return splat(inside, RankedTensorType::get({}, element), inside.getFloatAttr(element, value));
+  };
+  return make<dfg::SelectOp>(inBand(found->band), number(0), number(-std::numeric_limits<double>::infinity()));
+}
+
 Value AttentionBlocks::copyOf(Operation *op, ArrayRef<Value> operands, RankedTensorType result) {
   Operation *copy = inside.clone(*op);
   copy->setOperands(operands);
@@ -405,8 +427,10 @@ Value AttentionBlocks::makeScores(Operation *op) {
   for (auto [operand, read] : llvm::zip(op->getOperands(), made))
     if (Value other = replaced.lookup(operand); other && !isBetween(operand.getDefiningOp()))
       read = otherInBlocks(other, shape);
-    else if (!isBetween(operand.getDefiningOp()))
-      read = isComputed(operand) ? computedInBlocks(operand, shape) : otherInBlocks(operand, shape);
+    else if (!isBetween(operand.getDefiningOp())) {
+      Value mask = isComputed(operand) ? Value() : maskInBlocks(operand);
+      read = mask ? mask : isComputed(operand) ? computedInBlocks(operand, shape) : otherInBlocks(operand, shape);
+    }
   SmallVector<int64_t> inBlocks(leading.begin(), leading.end());
   inBlocks.append({paddedRows, blocks, groups, groupSize});
   return copyOf(op, made, tensorType(op->getResult(0)).clone(inBlocks));

@@ -6,7 +6,7 @@
 #ifndef CLEAVE_PASSES_CODEGEN_ATTENTIONBLOCKS_H
 #define CLEAVE_PASSES_CODEGEN_ATTENTIONBLOCKS_H
 
-#include "dialects/dfg/Attention.h"
+#include "dialects/dfg/ScoreMasks.h"
 #include "dialects/dfg/TensorType.h"
 
 #include <map>
@@ -74,6 +74,9 @@ public:
   mlir::Value scalar(double number);
 
   //===-- outside ---------------------------------------------------------------------------------------------===//
+
+  /// Lets the fusion say outside of which band its scores add nothing, of queries less keys.
+  void setBand(const dfg::ScoreBand &found) { band = rows == Side::Queries ? found : found.transposed(); }
 
   /// Ends the fusion. Returns its results, whose dimensions are the leading ones, rows and perhaps one more, sliced to
   /// the rows without padding and to the last dimension's size of `sizes`, where that has an entry for the result.
@@ -149,6 +152,11 @@ private:
   /// What is computed without inputs for scores of that shape.
   mlir::Value computedInBlocks(mlir::Value value, llvm::ArrayRef<int64_t> scores);
 
+  /// Whether row and column lie in a band, of queries less keys.
+  mlir::Value inBand(const dfg::ScoreBand &band);
+  /// What a mask of the graph is for each row and column, where positions say so; null where they do not.
+  mlir::Value maskInBlocks(mlir::Value mask);
+
   /// The operator on other operands.
   mlir::Value copyOf(mlir::Operation *op, llvm::ArrayRef<mlir::Value> operands, mlir::RankedTensorType result);
 
@@ -165,6 +173,7 @@ private:
   llvm::SmallVector<int64_t, 4> leading;
   int64_t batchDims, rowDim, blockDim;
   int64_t numRows, paddedRows, numColumns, block, blocks, groups;
+  std::optional<dfg::ScoreBand> band;
   llvm::SmallVector<mlir::Value> operands;
   llvm::DenseMap<mlir::Value, mlir::Value> inBlocks, replaced;
   std::map<std::tuple<void *, Side, llvm::SmallVector<int64_t>, Form>, mlir::Value> arranged;

@@ -15,6 +15,9 @@
 //
 //   p = e^(s - log sum e^s)    dp = do v    ds = p (dp - sum over keys of p dp)    sum over keys of p dp = do result
 //
+// Blocks that masks hide whole from all of a few queries are passed over: a fusion says of which band of queries and
+// keys its sums are.
+//
 // One kernel goes by queries and sums up over blocks of keys (the gradient of the queries), another one by keys and
 // sums up over blocks of queries (those of keys and values).
 
@@ -39,7 +42,7 @@ namespace {
 class AttentionBuilder {
 public:
   explicit AttentionBuilder(const dfg::Attention &found)
-      : attention(found), operators(attention.getAllOperators().takeVector()) {}
+      : attention(found), operators(attention.getAllOperators().takeVector()), band(dfg::findBand(attention)) {}
 
   /// Gives the operators that are no more: none where the products of the gradient stand so that no kernel can take the
   /// place of several.
@@ -100,6 +103,8 @@ private:
     SideTensor values{Side::Keys, product.getRhs(), SmallVector<int64_t>(product.getRhsBatch()),
                       SmallVector<int64_t>(product.getRhsContracting()), product.getRhsFree()[0]};
     AttentionBlocks in(attention, Side::Queries, values.getSize(), product);
+    if (band)
+      in.setBand(*band);
     // By block.
     Value scores = in.scores(attention.softmax.getInput());
     Value none = in.scalar(-std::numeric_limits<double>::infinity()), zero = in.scalar(0);
@@ -143,6 +148,8 @@ private:
       products.push_back(use->getOwner());
     }
     AttentionBlocks in(attention, rows, std::reduce(sizes.begin(), sizes.end()), place);
+    if (band)
+      in.setBand(*band);
     in.replace(attention.softmax.getResult(), logSums);
     in.replace(gradient.sums.getResult(), in.sumRows(lhsOf(gradient.weights), result, gradient.sums));
     SmallVector<Value> results;
@@ -159,6 +166,8 @@ private:
 
   dfg::Attention attention;
   SmallVector<Operation *> operators;
+  /// Outside of which masks hide everything.
+  std::optional<dfg::ScoreBand> band;
   /// What takes the place of the result; by query, the log of the sum of its scores' powers.
   Value result, logSums;
 };

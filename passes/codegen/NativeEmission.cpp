@@ -47,6 +47,9 @@ private:
   void placeBuffers();
   void emitLoops();
   void emitAll(NestEmitter &nests, SmallVector<Value> indices);
+  void emitBlock(NestEmitter &nests, ArrayRef<Value> indices);
+  Value isOutside(ArrayRef<Value> indices);
+  Value fromBothEnds(Value index, int64_t size);
   void emitChunks(ArrayRef<Value> bases, Value begin, Value end);
   void emitEntry();
   void emitDeclaration();
@@ -150,7 +153,58 @@ void KernelEmitter::emitLoops() {
     rest = arith::DivUIOp::create(builder, location, rest, size);
   }
   indices[0] = rest;
+  if (plan.band && plan.band->band.lower.has_value() != plan.band->band.upper.has_value())
+    indices[plan.band->level] = fromBothEnds(indices[plan.band->level], plan.common[plan.band->level]);
   emitAll(nests, indices);
+}
+
+/// The first index for the first, the last one for the second, the second one for the third, …: rows at one end of a
+/// band need many blocks, those at the other few.
+Value KernelEmitter::fromBothEnds(Value index, int64_t size) {
+  Value two = constantIndex(2);
+  Value half = arith::DivUIOp::create(builder, location, index, two);
+  Value odd = arith::RemUIOp::create(builder, location, index, two);
+  Value isEven = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, odd, constantIndex(0));
+  Value fromEnd = arith::SubIOp::create(builder, location, constantIndex(size - 1), half);
+  return arith::SelectOp::create(builder, location, isEven, half, fromEnd);
+}
+
+/// Whether all rows of an iteration and all columns of a block lie outside of the band.
+Value KernelEmitter::isOutside(ArrayRef<Value> indices) {
+  const NestBand &band = *plan.band;
+  auto ends = [&](Value index, int64_t count) {
+    Value first = arith::MulIOp::create(builder, location, index, constantIndex(count));
+    Value last = arith::AddIOp::create(builder, location, first, constantIndex(count - 1));
+    return std::pair(first, last);
+  };
+  auto [firstRow, lastRow] = ends(indices[band.level], band.unit);
+  auto [firstColumn, lastColumn] = ends(indices.back(), band.columns);
+  auto compare = [&](arith::CmpIPredicate predicate, Value row, Value column, int64_t bound) -> Value {
+    Value distance = arith::SubIOp::create(builder, location, row, column);
+    return arith::CmpIOp::create(builder, location, predicate, distance, constantIndex(bound));
+  };
+  Value below, above;
+  if (band.band.lower)
+    below = compare(arith::CmpIPredicate::slt, lastRow, firstColumn, *band.band.lower);
+  if (band.band.upper)
+    above = compare(arith::CmpIPredicate::sgt, firstRow, lastColumn, *band.band.upper);
+  return !below ? above : !above ? below : arith::OrIOp::create(builder, location, below, above).getResult();
+}
+
+/// The nests in blocks for one block; of one outside of the band what sums begin with.
+void KernelEmitter::emitBlock(NestEmitter &nests, ArrayRef<Value> indices) {
+  ArrayRef<Nest> all = ArrayRef(plan.nests).take_front(plan.nestsInBlocks);
+  OpBuilder::InsertionGuard guard(builder);
+  if (plan.band) {
+    auto branch = scf::IfOp::create(builder, location, isOutside(indices), /*withElseRegion=*/true);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    for (const Nest &nest : all)
+      if (linalg::LinalgOp op = nest.op; isa<linalg::FillOp>(op.getOperation()))
+        nests.emit(nest, indices);
+    builder.setInsertionPointToStart(branch.elseBlock());
+  }
+  for (const Nest &nest : all)
+    nests.emit(nest, indices);
 }
 
 /// All nests at an index of the common loops, the first ones for one block after the other.
@@ -161,8 +215,7 @@ void KernelEmitter::emitAll(NestEmitter &nests, SmallVector<Value> indices) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());
     indices.push_back(loop.getInductionVar());
-    for (const Nest &nest : all.take_front(plan.nestsInBlocks))
-      nests.emit(nest, indices);
+    emitBlock(nests, indices);
     indices.pop_back();
   }
   for (const Nest &nest : all.drop_front(plan.nestsInBlocks))

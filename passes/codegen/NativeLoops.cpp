@@ -2,6 +2,7 @@
 //
 // From the operators of a kernel to linalg operations whose loops are decided.
 
+#include "dialects/dfg/ScoreMasks.h"
 #include "passes/codegen/KernelThreads.h"
 #include "passes/codegen/LowerBody.h"
 #include "passes/codegen/NativeFusion.h"
@@ -29,7 +30,8 @@ static bool chooseLoops(plan::NativeKernelOp kernel, bool reference, const Vecto
     fuseLinalgOperations(*function);
   Block &block = function->getBody().front();
   Storage storage(block);
-  NestPlan plan = planNests(block, storage, reference, registers);
+  auto band = kernel->getAttrOfType<dfg::BandAttr>(dfg::bandAttrName);
+  NestPlan plan = planNests(block, storage, reference, registers, band);
   kernel.setCommonAttr(writeNests(plan, storage, kernel.getContext()));
   Operation *end = block.getTerminator();
   OpBuilder builder(end);

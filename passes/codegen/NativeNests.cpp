@@ -40,8 +40,8 @@ struct CommonLevel {
 
 class Planner {
 public:
-  Planner(Block &block, Storage &storage, bool plain, const VectorRegisters &registers)
-      : block(block), storage(storage), plain(plain), registers(registers) {}
+  Planner(Block &block, Storage &storage, bool plain, const VectorRegisters &registers, dfg::BandAttr band)
+      : block(block), storage(storage), plain(plain), registers(registers), band(band) {}
 
   NestPlan run() {
     plan.nests = findNests(block, storage);
@@ -50,6 +50,7 @@ public:
       tileSums();
       findCommonLevels();
       chooseOuterLevels();
+      findBand();
       shrinkTemporaries();
     }
     for (Nest &nest : plan.nests)
@@ -82,6 +83,7 @@ private:
   void chooseOuterLevels();
   void putOutside(unsigned innermost, std::optional<unsigned> transposed);
   std::optional<unsigned> findTransposed(ArrayRef<Level> candidates, unsigned innermost) const;
+  void findBand();
   void shrinkTemporaries();
   std::optional<SmallVector<int64_t>> extentsOnStack(Value tensor) const;
   void orderInnerLevels(Nest &nest);
@@ -90,6 +92,7 @@ private:
   Storage &storage;
   bool plain;
   const VectorRegisters &registers;
+  dfg::BandAttr band;
   NestPlan plan;
   /// The units of common dimensions that are split.
   DenseMap<unsigned, int64_t> units;
@@ -341,6 +344,21 @@ std::optional<unsigned> Planner::findTransposed(ArrayRef<Level> candidates, unsi
   return std::nullopt;
 }
 
+/// Finds the rows of the kernel's band among the loops around all nests.
+void Planner::findBand() {
+  if (!band || plan.nestsInBlocks == 0 || plan.blocks != band.getBlocks() || !beginsWithFills(plan))
+    return;
+  Value result = block.getTerminator()->getOperand(0);
+  for (auto [level, common] : llvm::enumerate(outerLevels)) {
+    unsigned dimension = common.dimensions.front();
+    if (common.dimensions.size() > 1 || dimensions->dimensionOf(result, dimension) != band.getRows())
+      continue;
+    auto unit = units.find(dimension);
+    plan.band = {static_cast<unsigned>(level), unit == units.end() ? 1 : unit->second, band.getColumns(),
+                 dfg::ScoreBand{band.getLower(), band.getUpper()}};
+  }
+}
+
 /// How much of each dimension of a temporary an iteration of the outer levels needs: nothing of those that run outside,
 /// but for the units that run inside.
 std::optional<SmallVector<int64_t>> Planner::extentsOnStack(Value tensor) const {
@@ -424,8 +442,25 @@ void Planner::orderInnerLevels(Nest &nest) {
   nest.inner.append({squares, rows, columns});
 }
 
-NestPlan planNests(Block &block, Storage &storage, bool plain, const VectorRegisters &registers) {
-  return Planner(block, storage, plain, registers).run();
+bool beginsWithFills(const NestPlan &plan) {
+  DenseSet<unsigned> filled;
+  for (const Nest &nest : ArrayRef(plan.nests).take_front(plan.nestsInBlocks)) {
+    linalg::LinalgOp op = nest.op;
+    for (OpOperand &init : op.getDpsInitsMutable()) {
+      const std::optional<Access> &access = nest.accesses[init.getOperandNumber()];
+      if (!access || isInBlocks(plan, access->buffer))
+        continue;
+      if (isa<linalg::FillOp>(op.getOperation()))
+        filled.insert(access->buffer);
+      else if (!filled.contains(access->buffer))
+        return false;
+    }
+  }
+  return true;
+}
+
+NestPlan planNests(Block &block, Storage &storage, bool plain, const VectorRegisters &registers, dfg::BandAttr band) {
+  return Planner(block, storage, plain, registers, band).run();
 }
 
 } // namespace cleave

@@ -9,6 +9,7 @@
 #include "passes/codegen/NativeStorage.h"
 #include "passes/codegen/NativeTiles.h"
 
+#include "dialects/dfg/ScoreMasks.h"
 #include "dialects/plan/Plan.h"
 
 #include <optional>
@@ -70,6 +71,13 @@ struct Nest {
   bool isEmpty() const { return llvm::is_contained(sizes, 0); }
 };
 
+/// Which blocks of columns the rows of a kernel need: an iteration of common loop `level` has `unit` rows.
+struct NestBand {
+  unsigned level;
+  int64_t unit, columns;
+  dfg::ScoreBand band;
+};
+
 /// All nests of a kernel in order. Each runs for every index of the common loops, one after the other.
 struct NestPlan {
   std::vector<Nest> nests;
@@ -79,6 +87,8 @@ struct NestPlan {
   /// `blocks` iterations, each with a part of what the other nests join.
   size_t nestsInBlocks = 0;
   int64_t blocks = 1;
+  /// Blocks outside of it are passed over.
+  std::optional<NestBand> band;
   /// The common loop, if any, that goes from one square to the next: the nest has an inner level of the same loop.
   std::optional<unsigned> squaredCommon;
   /// The size of squares.
@@ -94,6 +104,10 @@ struct NestPlan {
 /// Whether only the nests in blocks write and read a buffer, each what one block needs.
 bool isInBlocks(const NestPlan &plan, unsigned buffer);
 
+/// Whether what other nests read of those in blocks begins with a fill, so that a block that is passed over gives what
+/// sums and largest elements of nothing are.
+bool beginsWithFills(const NestPlan &plan);
+
 /// The linalg operations of `block` in order, with what each reads and writes; no loops are chosen yet.
 std::vector<Nest> findNests(mlir::Block &block, const Storage &storage);
 
@@ -104,8 +118,10 @@ void findAccesses(Nest &nest, const Storage &storage);
 void splitLoop(Nest &nest, const Storage &storage, const LoopSplit &split);
 
 /// Decides the loops of the operations in `block`. Temporaries of which an iteration of the common loops needs a small
-/// part shrink to that part and may lie on the stack. `plain`: no common loops, natural order.
-NestPlan planNests(mlir::Block &block, Storage &storage, bool plain, const VectorRegisters &registers);
+/// part shrink to that part and may lie on the stack. `plain`: no common loops, natural order. `band`: of the kernel,
+/// may be null.
+NestPlan planNests(mlir::Block &block, Storage &storage, bool plain, const VectorRegisters &registers,
+                   dfg::BandAttr band);
 
 } // namespace cleave
 

@@ -34,6 +34,11 @@ static SmallVector<DenseI64ArrayAttr> writeStack(linalg::LinalgOp op, const Stor
   return stack;
 }
 
+static plan::BandAttr writeBand(const std::optional<NestBand> &band, MLIRContext *context) {
+  return band ? plan::BandAttr::get(context, band->level, band->unit, band->columns, band->band.lower, band->band.upper)
+              : plan::BandAttr();
+}
+
 plan::CommonLoopsAttr writeNests(const NestPlan &plan, const Storage &storage, MLIRContext *context) {
   for (const Nest &nest : plan.nests) {
     auto splits = llvm::map_to_vector(
@@ -45,7 +50,8 @@ plan::CommonLoopsAttr writeNests(const NestPlan &plan, const Storage &storage, M
   }
   return plan::CommonLoopsAttr::get(context, plan.common, plan.squaredCommon.value_or(0),
                                     plan.squaredCommon ? plan.square : 0, plan.nestsInBlocks > 0 ? plan.blocks : 0,
-                                    plan.nestsInBlocks, plan.hasDivided ? plan.parallelExtent : 0, plan.chunk);
+                                    plan.nestsInBlocks, plan.hasDivided ? plan.parallelExtent : 0, plan.chunk,
+                                    writeBand(plan.band, context));
 }
 
 //===-- reading -----------------------------------------------------------------------------------------------===//
@@ -86,6 +92,9 @@ private:
       plan.blocks = common.getBlocks();
       plan.nestsInBlocks = common.getOperationsInBlocks();
     }
+    if (plan::BandAttr band = common.getBand())
+      plan.band = {band.getLevel(), band.getUnit(), band.getColumns(),
+                   dfg::ScoreBand{band.getLower(), band.getUpper()}};
     plan.hasDivided = common.getDivided() != 0;
     if (plan.hasDivided)
       plan.parallelExtent = common.getDivided();

@@ -164,13 +164,14 @@ public:
     if (plan.nests.empty())
       return success();
     return success(succeeded(verifyNumbers()) && succeeded(verifyOuter()) && succeeded(verifyBlocks()) &&
-                   succeeded(verifyDivided()) && succeeded(verifyStack()));
+                   succeeded(verifyBand()) && succeeded(verifyDivided()) && succeeded(verifyStack()));
   }
 
 private:
   LogicalResult verifyNumbers();
   LogicalResult verifyOuter();
   LogicalResult verifyBlocks();
+  LogicalResult verifyBand();
   LogicalResult verifyDivided();
   LogicalResult verifyStack();
   LogicalResult verifyShared(ArrayRef<const Level *> levels, const SharedDimensions &shared);
@@ -254,6 +255,26 @@ LogicalResult LoopsOfKernel::verifyBlocks() {
   inBlocks.emplace(block, plan.nestsInBlocks);
   auto some = ArrayRef(plan.nests).take_front(plan.nestsInBlocks);
   return verifyShared(llvm::map_to_vector(some, [](const Nest &nest) { return &nest.outer.back(); }), *inBlocks);
+}
+
+/// The rows of a band are those of a loop around all operations, and what blocks give begins with a fill.
+LogicalResult LoopsOfKernel::verifyBand() {
+  if (!plan.band)
+    return success();
+  const Nest &first = plan.nests.front();
+  if (plan.nestsInBlocks == 0 || plan.band->level >= plan.common.size() || plan.band->columns < 1)
+    return errorAt(first, "expects a band of one of ")
+           << plan.common.size() << " common loops in a kernel with blocks, got loop " << plan.band->level;
+  for (const Nest &nest : plan.nests) {
+    const Level &level = nest.outer[plan.band->level];
+    auto split = llvm::find_if(nest.splits, [&](const LoopSplit &each) { return each.loop == level.loops.front(); });
+    int64_t unit = split == nest.splits.end() ? 1 : split->unit;
+    if (level.loops.size() != 1 || unit != plan.band->unit)
+      return errorAt(nest, "expects rows of a band in one loop, ") << unit << " an iteration, got " << plan.band->unit;
+  }
+  if (!beginsWithFills(plan))
+    return errorAt(first, "expects what blocks of a band give to begin with a fill");
+  return success();
 }
 
 LogicalResult LoopsOfKernel::verifyDivided() {

@@ -2,6 +2,7 @@
 //
 // Gives every operator that is left in a program a kernel of our own, equal ones the same.
 
+#include "dialects/dfg/ScoreMasks.h"
 #include "passes/codegen/KernelPasses.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -114,6 +115,8 @@ class OutlineNativeKernels : public impl::OutlineNativeKernelsPassBase<OutlineNa
     }
     StringRef name = op->getName().stripDialect();
     if (auto fusion = dyn_cast<dfg::FusionOp>(op)) {
+      if (Attribute band = op->getAttr(dfg::bandAttrName))
+        (*made)->setAttr(dfg::bandAttrName, band);
       Block &inner = fusion.getBody().front();
       for (auto [argument, operand] : llvm::zip(inner.getArguments(), fusion.getOperands()))
         mapping.map(argument, mapping.lookup(operand));

@@ -4,6 +4,8 @@
 
 #include "passes/schedule/KernelWork.h"
 
+#include "dialects/dfg/ScoreMasks.h"
+
 using namespace mlir;
 
 namespace cleave {
@@ -183,8 +185,9 @@ static OpCost libraryWork(plan::LibraryKernelOp kernel, const KernelSignature &s
 
 //===-- native kernels ----------------------------------------------------------------------------------------===//
 
-/// The operators' flops; of the kernel's inputs no more bytes than its operators read (a gather reads a part). The
-/// class is the first of contraction, reduction, elementwise, movement that one of the operators has.
+/// The operators' flops, of what a band leaves; of the kernel's inputs no more bytes than its operators read (a gather
+/// reads a part). The class is the first of contraction, reduction, elementwise, movement that one of the operators
+/// has.
 static OpCost nativeWork(plan::NativeKernelOp kernel, const KernelSignature &signature) {
   OpCost work;
   work.costClass = CostClass::Movement;
@@ -201,6 +204,10 @@ static OpCost nativeWork(plan::NativeKernelOp kernel, const KernelSignature &sig
     work.bytesRead += cost.bytesRead;
     if (rank(cost.costClass) < rank(work.costClass))
       work.costClass = cost.costClass;
+  }
+  if (auto band = kernel->getAttrOfType<dfg::BandAttr>(dfg::bandAttrName)) {
+    int64_t rows = cast<RankedTensorType>(signature.outputs.front()).getDimSize(band.getRows());
+    work.flops *= dfg::shareOfBlocks({band.getLower(), band.getUpper()}, rows, band.getBlocks(), band.getColumns());
   }
   work.bytesRead = std::min(work.bytesRead, bytesOf(signature.inputs));
   work.bytesWritten = bytesOf(signature.outputs);

@@ -23,13 +23,18 @@ LEAST = 32 << 20  # Bytes of scores of a device from which on kernels go by bloc
 
 
 class Case:
-    """An attention: batch, heads (groups of them share keys), queries, keys, size of each and of values."""
+    """An attention: batch, heads (groups of them share keys), queries, keys, size of each and of values. `seen` says of
+    the positions of queries and keys which pairs the model's own mask leaves; `hidden` stands for the others, or is added
+    to them."""
 
     def __init__(self, name, form, batch=1, heads=8, groups=None, queries=1024, keys=None, size=64, value_size=None,
-                 mask=None, causal=False, cap=0.0, rows=None):
+                 mask=None, causal=False, cap=0.0, rows=None, seen=None, hidden=-numpy.inf, adds=False):
         self.name, self.form, self.batch, self.heads, self.groups = name, form, batch, heads, groups or heads
         self.queries, self.keys, self.size, self.value_size = queries, keys or queries, size, value_size or size
         self.mask, self.causal, self.cap = mask, causal, cap
+        self.seen, self.hidden, self.adds = None, hidden, adds
+        if seen:
+            self.seen = seen(numpy.arange(self.queries)[:, None], numpy.arange(self.keys)[None, :])
         self.rows = rows or self.queries  # The number of the result's rows that are compared.
         random = numpy.random.default_rng(len(name))
 
@@ -74,6 +79,14 @@ class Case:
             scores = apply("MatMul", apply("Mul", "q", "scale"), apply("Transpose", "k", perm=[0, 1, 3, 2]))
             if self.mask:
                 scores = apply("Add", scores, "mask")
+            if self.adds:
+                table = numpy.where(self.seen, 0, self.hidden).astype(numpy.float32)[None, None]
+                weights.append(numpy_helper.from_array(table, "table"))
+                scores = apply("Add", scores, "table")
+            elif self.seen is not None:
+                weights.append(numpy_helper.from_array(self.seen, "table"))
+                weights.append(numpy_helper.from_array(numpy.float32(self.hidden), "hidden"))
+                scores = apply("Where", "table", scores, "hidden")
             output = apply("MatMul", apply("Softmax", scores, axis=-1), "v")
         else:  # "in one batch": products over batch and heads as one dimension, the mask over two.
             joined = self.batch * self.heads
@@ -102,6 +115,10 @@ class Case:
         if self.mask:
             mask = self.inputs["mask"].astype(numpy.float64)
             scores = scores + (mask[:, :, rows] if mask.shape[2] > 1 else mask)
+        if self.adds:
+            scores = scores + numpy.where(self.seen, 0, self.hidden)[rows]
+        elif self.seen is not None:
+            scores = numpy.where(self.seen[rows], scores, self.hidden)
         if self.causal:
             scores[..., numpy.arange(self.keys) > numpy.arange(self.queries)[rows, None]] = -numpy.inf
         with numpy.errstate(invalid="ignore"):  # A row without keys has no result.
@@ -119,6 +136,17 @@ CASES = [
     Case("causal", "operator", heads=4, queries=2100, causal=True),
     Case("causal, shared keys", "operator", heads=6, groups=2, queries=1800, causal=True),
     Case("capped", "operator", heads=4, queries=1500, cap=3.0),
+    Case("more keys than queries, causal", "operator", queries=700, keys=2100, causal=True),
+    Case("fewer keys than queries, causal", "operator", queries=2100, keys=700, causal=True),
+    Case("window", "written out", heads=4, queries=2300, seen=lambda q, k: (q >= k) & (q - k < 300)),
+    Case("window on both sides", "written out", heads=4, queries=2300, seen=lambda q, k: abs(q - k) < 300, hidden=-3e38),
+    Case("causal by numbers that are added", "written out", heads=4, queries=2100, seen=lambda q, k: q >= k, hidden=-1e9,
+         adds=True),
+    Case("after others", "written out", queries=900, keys=1700, seen=lambda q, k: q + 800 >= k),
+    Case("texts side by side", "written out", heads=4, queries=2100, seen=lambda q, k: q // 700 == k // 700),
+    # The first queries have no keys: with infinite numbers no result, with finite ones the mean of all values.
+    Case("far back", "written out", heads=4, queries=2100, seen=lambda q, k: q - k >= 900),
+    Case("far back, finite", "written out", heads=4, queries=2100, seen=lambda q, k: q - k >= 900, hidden=-1e30),
 ]
 LONG = Case("16,384 tokens", "written out", heads=2, queries=16384, rows=128)
 
@@ -174,6 +202,33 @@ def check_small_stacks(checks, folder, case):
     checks.add(result.code == 0, f"{case.name}, stacks of 512 KiB", result)
 
 
+def check_hidden_blocks(checks, folder):
+    """What a mask hides from all of a few queries is not computed: they have results whatever is there."""
+    case = Case("numbers that are none behind 1,700", "operator", heads=4, queries=2100, causal=True)
+    model, plan = os.path.join(folder, "attention.onnx"), os.path.join(folder, "attention.plan")
+    output = case.write(model)
+    result = cleave("compile", model, "--machine", "host:1x1", "-o", plan)
+    rows, wanted = case.expected()
+    words = []
+    for name in "qkv":
+        array = case.inputs[name]
+        if name != "q":
+            array[:, :, 1700:] = numpy.nan
+        path = os.path.join(folder, f"{name}.npy")
+        numpy.save(path, array)
+        words += ["--input", f"{name}={path}"]
+    found = os.path.join(folder, "found.npy")
+    if result.code == 0:
+        result = cleave("run", plan, *words, "--output", f"{output}={found}")
+    if result.code != 0:
+        return checks.add(False, case.name, result)
+    found = numpy.load(found)
+    # Blocks are of 512 keys at most, and what is computed together of 64 queries.
+    error = numpy.max(numpy.abs(found - wanted)[:, :, :1700 - 512 - 64])
+    checks.add(error <= TOLERANCE, f"{case.name}: largest error {error:.2g} in front of them", result)
+    checks.add(bool(numpy.isnan(found[:, :, 1700:]).all()), f"{case.name}: none behind", result)
+
+
 def write_models(folder):
     os.makedirs(folder, exist_ok=True)
     eight = [Case(f"{tokens} tokens of 8 heads", "written out", queries=tokens) for tokens in (4096, 16384)]
@@ -191,6 +246,7 @@ def main():
             check(checks, folder, case, "host:2x1", "two devices")
         arena = check(checks, folder, LONG, "host:1x1", "one device")
         check_small_stacks(checks, folder, CASES[0])
+        check_hidden_blocks(checks, folder)
         checks.add(arena is not None and arena <= 1.2 * LONG.port_bytes(),
                    f"{LONG.name}: at most 1.2 times the memory of inputs and outputs", cleave("--version"))
         machine = os.path.join(folder, "small.yaml")

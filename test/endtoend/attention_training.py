@@ -17,7 +17,7 @@ import time
 
 import numpy
 
-from cleave_process import Checks, cleave, skip
+from cleave_process import Checks, Result, cleave, skip
 
 try:
     import onnx
@@ -149,6 +149,8 @@ CASES = [
     Case("a number for each pair", mask="pairs"),
     Case("causal, shared keys", heads=6, groups=2, queries=1500, causal=True, operator=True, plans=tuple(PLANS)),
     Case("capped", cap=3.0, operator=True),
+    Case("fewer keys than queries, causal", queries=2100, keys=1500, causal=True, operator=True),
+    Case("more keys than queries, causal", queries=1500, keys=2100, causal=True, operator=True),
 ]
 
 
@@ -160,6 +162,11 @@ def check(checks, folder, case, name, flags=None):
                     *(flags or PLANS[name]), "-o", plan)
     if result.code != 0:
         return checks.add(False, subject, result)
+    if case.causal:
+        kernels = cleave("compile", model, "--train", "--loss", "cross-entropy", "--optimizer", "sgd", *(flags or PLANS[name]),
+                         "--emit-ir=codegen", "-o", "-")
+        found = sum("plan.native_kernel" in line and "dfg.band" in line for line in kernels.output.splitlines())
+        checks.add(found >= 3, f"{subject}: {found} kernels leave out what is hidden", Result(0, "", kernels.errors))
     explained = cleave("explain", plan, "--format", "json")
     arena = sum(device["arena_bytes"] for device in json.loads(explained.output)["devices"])
     # What is given for each pair is in memory as well.

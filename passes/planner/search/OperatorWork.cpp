@@ -92,6 +92,11 @@ void OperatorWork::addAlone(unsigned index, const Factors &factors, const Operat
     flops /= 2;
     work.flops /= 2;
   }
+  // So do kernels for processors, where a device has all queries: positions of a part differ from device to device.
+  if (hasNoScores && cost.isOfProcessors() && hasAllQueries(op, state)) {
+    flops *= op.scores->share;
+    work.flops *= op.scores->share;
+  }
   bool findsStatistics = options.training && op.findsStatistics;
   if (findsStatistics)
     work.bytes = statisticsPasses * resultBytes;
@@ -114,6 +119,13 @@ void OperatorWork::addAlone(unsigned index, const Factors &factors, const Operat
 
 const State &OperatorWork::scoresState(const Operator &op, const OperatorStates &state) const {
   return op.scores->operand == none ? state.results.front() : state.operands[op.scores->operand].state;
+}
+
+bool OperatorWork::hasAllQueries(const Operator &op, const OperatorStates &state) const {
+  const State &at = scoresState(op, state);
+  return llvm::none_of(llvm::seq(numAxes), [&](unsigned axis) {
+    return AxisState::isCut(at[axis]) && AxisState::dimOf(at[axis]) == op.scores->queriesDim();
+  });
 }
 
 bool OperatorWork::streamsScores(const Operator &op, const OperatorStates &state) const {

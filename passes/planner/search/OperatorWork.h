@@ -75,6 +75,7 @@ private:
   /// Whether the operator is a part of attention whose scores the device does not have in memory: its kernel computes
   /// them by blocks of keys, of which it has all.
   bool streamsScores(const Operator &op, const OperatorStates &state) const;
+  bool hasAllQueries(const Operator &op, const OperatorStates &state) const;
   double localElements(const Tensor &tensor, const State &state) const;
   double localElements(const Operand &operand, const State &state) const;
   /// An operator as part of a kernel: forward, backward, what is kept.

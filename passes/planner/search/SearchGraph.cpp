@@ -318,8 +318,9 @@ private:
       };
       auto number = static_cast<unsigned>(result.attentions.size());
       auto plain = dfg::getPlainScores(*attention);
+      double share = dfg::shareOfBlocks(*attention);
       operators[row.front()]->scores = Operator::Scores{
-          none, true, lastDim(row.front()->getResult(0)), sizes[0], sizes[1], hasGradient, number, plain};
+          none, true, lastDim(row.front()->getResult(0)), sizes[0], sizes[1], hasGradient, number, plain, share};
       for (size_t i = 1; i < row.size(); ++i)
         for (mlir::OpOperand &operand : row[i]->getOpOperands())
           if (operand.get() == row[i - 1]->getResult(0))
@@ -330,7 +331,8 @@ private:
                                                          sizes[1],
                                                          hasGradient,
                                                          number,
-                                                         plain};
+                                                         plain,
+                                                         share};
       for (unsigned read : {operators[row.front()]->operands[0].tensor, operators[row.front()]->operands[1].tensor,
                             operators[row.back()]->operands[1].tensor})
         markMaker(read);

@@ -123,6 +123,8 @@ struct Operator {
     unsigned attention = none; ///< An index into SearchGraph::attentions.
     /// Where a library's kernel can compute it.
     std::optional<dfg::PlainScores> plain = std::nullopt;
+    /// The share of scores that kernels for processors compute of all queries: masks hide the other blocks of keys.
+    double share = 1;
     /// The dimension before the keys'.
     unsigned queriesDim() const { return keysDim - 1; }
   };

@@ -54,7 +54,8 @@ std::string SearchGraph::digestOf(const Operator &op) const {
       << op.endsFused << op.joinsReader << op.endsProduct << op.isForAttention << ' ';
   if (op.scores)
     out << 'a' << op.scores->operand << op.scores->isResult << op.scores->keysDim << ' ' << op.scores->queries << ' '
-        << op.scores->keys << ' ' << op.scores->streamsGradient << attentions[op.scores->attention].mayBeRing << ' ';
+        << op.scores->keys << ' ' << op.scores->streamsGradient << attentions[op.scores->attention].mayBeRing << ' '
+        << op.scores->share << (op.scores->plain ? (op.scores->plain->isCausal ? "c" : "p") : "") << ' ';
   writeKernel(out, op);
   for (const Factor &factor : op.rule.factors)
     out << factor.size << '/' << static_cast<int>(factor.kind) << '/' << factor.haloBefore << '/' << factor.haloAfter

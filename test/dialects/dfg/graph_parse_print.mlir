@@ -5,10 +5,12 @@
 // Parameters and state, with each kind of first value.
 // CHECK: dfg.parameter @fc1.weight : tensor<512x2048xf32> = #dfg.file<"mlp.weights", offset = 64>
 // CHECK: dfg.parameter state @bn.mean : tensor<64xf32> = #dfg.fill<value = 0.000000e+00 : f64>
+// CHECK: dfg.parameter @mask : tensor<8x8xi1> = #dfg.file<"mlp.weights", offset = 0> {dfg.score_mask = #dfg.score_mask<kind = hidden, lower = -1, upper = 5, exact = true>}
 // CHECK: dfg.parameter @normal : tensor<4xf32> = #dfg.normal<mean = 0.000000e+00 : f64, stddev = {{1.0+e-02}} : f64, seed = 7>
 // CHECK: dfg.parameter @uniform : tensor<4xf32> = #dfg.uniform<low = {{-1.0+e-01}} : f64, high = {{1.0+e-01}} : f64, seed = 18446744073709551615>
 dfg.parameter @fc1.weight : tensor<512x2048xf32> = #dfg.file<"mlp.weights", offset = 64>
 dfg.parameter state @bn.mean : tensor<64xf32> = #dfg.fill<value = 0.0 : f64>
+dfg.parameter @mask : tensor<8x8xi1> = #dfg.file<"mlp.weights", offset = 0> {dfg.score_mask = #dfg.score_mask<kind = hidden, upper = 5, lower = -1, exact = true>}
 dfg.parameter @normal : tensor<4xf32> = #dfg.normal<mean = 0.0 : f64, stddev = 0.01 : f64, seed = 7>
 dfg.parameter @uniform : tensor<4xf32> = #dfg.uniform<low = -0.1 : f64, high = 0.1 : f64, seed = 18446744073709551615>
 

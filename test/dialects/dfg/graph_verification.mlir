@@ -87,3 +87,27 @@ dfg.graph @main(%x: tensor<4xf32>) {
   }
   dfg.return
 }
+
+// -----
+
+// A band has a bound at least.
+// expected-error @+1 {{expects a lower bound, an upper one, or both in order}}
+#none = #dfg.band<rows = 0, blocks = 2, columns = 4>
+
+// -----
+
+// Nothing lies between bounds that cross.
+// expected-error @+1 {{expects a lower bound, an upper one, or both in order}}
+#none = #dfg.band<rows = 0, blocks = 2, columns = 4, lower = 1, upper = 0>
+
+// -----
+
+// Columns come in blocks.
+// expected-error @+1 {{expects blocks of columns, got 0 of 4}}
+#none = #dfg.band<rows = 0, blocks = 0, columns = 4, lower = 1>
+
+// -----
+
+// What a mask leaves is said of a parameter, in that form.
+// expected-error @+1 {{carries the attribute 'dfg.score_mask', expected it on an argument or result of 'dfg.graph'}}
+dfg.parameter @mask : tensor<8x8xi1> = #dfg.file<"w", offset = 0> {dfg.score_mask = "seen"}

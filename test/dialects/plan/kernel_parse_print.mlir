@@ -71,6 +71,17 @@ plan.native_kernel @loops attributes {common = #plan.common_loops<operations_in_
   plan.yield %1 : tensor<8xf32>
 }
 
+// Blocks of which each row needs some, by bounds on either side or on both.
+// CHECK-LABEL: plan.native_kernel @band attributes {common = #plan.common_loops<sizes = [3, 8], blocks = 4, operations_in_blocks = 2, band = <level = 1, unit = 32, columns = 512, lower = 0, upper = 299>>} {
+plan.native_kernel @band attributes {common = #plan.common_loops<sizes = [3, 8], blocks = 4, operations_in_blocks = 2, band = <level = 1, unit = 32, columns = 512, upper = 299, lower = 0>>} {
+^bb0(%x: tensor<8xf32>):
+  %0 = dfg.relu %x : (tensor<8xf32>) -> tensor<8xf32>
+  plan.yield %0 : tensor<8xf32>
+} loops {
+^bb0(%x: tensor<8xf32>):
+  plan.yield %x : tensor<8xf32>
+}
+
 // Loops that threads divide inside.
 // CHECK-LABEL: plan.native_kernel @divided attributes {common = #plan.common_loops<divided = 8, chunk = 2>} {
 // CHECK: plan.nest = #plan.nest<inner = [<0 : divided>]>

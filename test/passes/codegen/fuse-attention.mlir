@@ -46,12 +46,14 @@ dist.program @plain(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>, %v: te
 // CHECK-LABEL: dist.program @grouped
 // CHECK-SAME: (%[[Q:[^ :]*]]: tensor<2x3x2048x64xf32>, %[[K:[^ :]*]]: tensor<2x2048x64xf32>
 // CHECK: %[[KB:[^ :]*]] = dfg.reshape %[[K]] : (tensor<2x2048x64xf32>) -> tensor<2x4x8x64x64xf32>
-// CHECK: dfg.fusion %[[Q]]
+// Outside of the band that the mask leaves there is nothing to do.
+// CHECK: dfg.fusion %[[Q]], {{.*}} {dfg.band = #dfg.band<rows = 2, blocks = 4, columns = 512, lower = 0>}
 // CHECK: dfg.dot_general {{.*}} -> tensor<2x3x2048x4x8x64xf32>
 // CHECK: dfg.iota  {dim = 0 : i64} : () -> tensor<2048x4x8x64xi64>
 // CHECK: dfg.compare {{.*}} -> tensor<2048x4x8x64xi1>
 // CHECK: dfg.select {{.*}} -> tensor<2x3x2048x4x8x64xf32>
-// KERNEL: plan.native_kernel @native.div.{{[0-9]+}} attributes {object = @native, parallel_extent = 384 : i64, symbol =
+// KERNEL: plan.native_kernel @native.div.{{[0-9]+}} attributes {dfg.band = {{.*}}, object = @native, parallel_extent = 384 : i64, symbol =
+// LOOPS: plan.native_kernel @native.div.{{[0-9]+}} attributes {common = #plan.common_loops<sizes = [2, 3, 64], blocks = 4, operations_in_blocks = {{[0-9]+}}, band = <level = 2, unit = 32, columns = 512, lower = 0>>
 dist.program @grouped(%q: tensor<2x3x2048x64xf32>, %k: tensor<2x2048x64xf32>, %v: tensor<2x2048x64xf32>) -> tensor<2x3x2048x64xf32> attributes {mesh = @d0} {
   %lowest = dfg.constant dense<0xFF800000> : tensor<f32>
   %kt = dfg.transpose %k {permutation = array<i64: 0, 2, 1>} : (tensor<2x2048x64xf32>) -> tensor<2x64x2048xf32>

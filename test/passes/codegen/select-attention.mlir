@@ -8,9 +8,9 @@ module attributes {dist.devices = [{chip = "sm_90", cores = 1 : i64, driver = "c
 dist.mesh @d0 <[], devices = [0]>
 dist.mesh @d1 <[], devices = [1]>
 dist.mesh @d2 <[], devices = [2]>
-dfg.parameter @seen : tensor<128x256xi1> = #dfg.file<"w", offset = 0> {dfg.causal_mask = "seen"}
-dfg.parameter @hidden : tensor<1x1x128x256xi1> = #dfg.file<"w", offset = 0> {dfg.causal_mask = "hidden"}
-dfg.parameter @added : tensor<128x256xf32> = #dfg.file<"w", offset = 0> {dfg.causal_mask = "added"}
+dfg.parameter @seen : tensor<128x256xi1> = #dfg.file<"w", offset = 0> {dfg.score_mask = #dfg.score_mask<kind = seen, lower = 0, exact = true>}
+dfg.parameter @hidden : tensor<1x1x128x256xi1> = #dfg.file<"w", offset = 0> {dfg.score_mask = #dfg.score_mask<kind = hidden, lower = 0, exact = true>}
+dfg.parameter @added : tensor<128x256xf32> = #dfg.file<"w", offset = 0> {dfg.score_mask = #dfg.score_mask<kind = added, lower = 0, exact = true>}
 dfg.parameter @any : tensor<128x256xi1> = #dfg.file<"w", offset = 0>
 
 // Where queries lie with positions before heads all do, and no transpose is left: of keys that are multiplied transposed
@@ -52,6 +52,38 @@ dist.program @heads_first(%q: tensor<6x128x64xbf16>, %k: tensor<6x256x64xbf16>, 
   %3 = dfg.softmax %2 {dim = 2 : i64} : (tensor<6x128x256xbf16>) -> tensor<6x128x256xbf16>
   %4 = dfg.dot_general %3, %v {lhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contracting = array<i64: 1>} : (tensor<6x128x256xbf16>, tensor<6x256x64xbf16>) -> tensor<6x128x64xbf16>
   dist.return %4 : tensor<6x128x64xbf16>
+}
+
+// Positions that are compared are a causal mask, too, but not where a query sees the next one.
+// CHECK-LABEL: dist.program @compared
+// CHECK: plan.launch @cudnn.attention.{{[0-9]+}}
+// CHECK-NOT: dfg.softmax
+dist.program @compared(%q: tensor<6x128x64xbf16>, %k: tensor<6x256x64xbf16>, %v: tensor<6x256x64xbf16>) -> tensor<6x128x64xbf16> attributes {mesh = @d0} {
+  %low = dfg.constant dense<0xFF80> : tensor<bf16>
+  %at = dfg.iota {dim = 0 : i64} : () -> tensor<128x1xi64>
+  %key = dfg.iota {dim = 1 : i64} : () -> tensor<1x256xi64>
+  %mask = dfg.compare %key, %at {comparison = #dfg.comparison<less_or_equal>} : (tensor<1x256xi64>, tensor<128x1xi64>) -> tensor<128x256xi1>
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contracting = array<i64: 2>} : (tensor<6x128x64xbf16>, tensor<6x256x64xbf16>) -> tensor<6x128x256xbf16>
+  %1 = dfg.select %mask, %0, %low : (tensor<128x256xi1>, tensor<6x128x256xbf16>, tensor<bf16>) -> tensor<6x128x256xbf16>
+  %2 = dfg.softmax %1 {dim = 2 : i64} : (tensor<6x128x256xbf16>) -> tensor<6x128x256xbf16>
+  %3 = dfg.dot_general %2, %v {lhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contracting = array<i64: 1>} : (tensor<6x128x256xbf16>, tensor<6x256x64xbf16>) -> tensor<6x128x64xbf16>
+  dist.return %3 : tensor<6x128x64xbf16>
+}
+
+// CHECK-LABEL: dist.program @compared_beyond
+// CHECK: dfg.softmax
+dist.program @compared_beyond(%q: tensor<6x128x64xbf16>, %k: tensor<6x256x64xbf16>, %v: tensor<6x256x64xbf16>) -> tensor<6x128x64xbf16> attributes {mesh = @d0} {
+  %low = dfg.constant dense<0xFF80> : tensor<bf16>
+  %at = dfg.iota {dim = 0 : i64} : () -> tensor<128x1xi64>
+  %key = dfg.iota {dim = 1 : i64} : () -> tensor<1x256xi64>
+  %one = dfg.constant dense<1> : tensor<i64>
+  %row = dfg.add %at, %one : (tensor<128x1xi64>, tensor<i64>) -> tensor<128x1xi64>
+  %mask = dfg.compare %key, %row {comparison = #dfg.comparison<less_or_equal>} : (tensor<1x256xi64>, tensor<128x1xi64>) -> tensor<128x256xi1>
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contracting = array<i64: 2>} : (tensor<6x128x64xbf16>, tensor<6x256x64xbf16>) -> tensor<6x128x256xbf16>
+  %1 = dfg.select %mask, %0, %low : (tensor<128x256xi1>, tensor<6x128x256xbf16>, tensor<bf16>) -> tensor<6x128x256xbf16>
+  %2 = dfg.softmax %1 {dim = 2 : i64} : (tensor<6x128x256xbf16>) -> tensor<6x128x256xbf16>
+  %3 = dfg.dot_general %2, %v {lhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_batch = array<i64: 0>, rhs_contracting = array<i64: 1>} : (tensor<6x128x256xbf16>, tensor<6x256x64xbf16>) -> tensor<6x128x64xbf16>
+  dist.return %3 : tensor<6x128x64xbf16>
 }
 
 // In training the log sums are a second result. One kernel takes the place of the gradient's four products, each of which

@@ -1021,3 +1021,109 @@ plan.native_kernel @k attributes {common = #plan.common_loops<sizes = [48]>} {
   } -> tensor<48xf32>
   plan.yield %1 : tensor<48xf32>
 }
+
+// -----
+
+// Rows of a band are those of a loop around all.
+#elements = affine_map<(i, j, k) -> (i, j, k)>
+#blocks = affine_map<(i, j, k) -> (i, j)>
+#sums = affine_map<(i, j) -> (i, j)>
+#rows = affine_map<(i, j) -> (i)>
+plan.native_kernel @k attributes {common = #plan.common_loops<sizes = [8], blocks = 4, operations_in_blocks = 2, band = <level = 1, unit = 1, columns = 16, lower = 0>>} {
+^bb0(%x: tensor<8x4x16xf32>):
+  %0 = dfg.reduce %x {kind = #dfg.reduce_kind<sum>, dims = array<i64: 1, 2>} : (tensor<8x4x16xf32>) -> tensor<8xf32>
+  plan.yield %0 : tensor<8xf32>
+} loops {
+^bb0(%x: tensor<8x4x16xf32>):
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x4xf32>
+  %r = tensor.empty() : tensor<8xf32>
+  // expected-error @+1 {{expects a band of one of 1 common loops in a kernel with blocks, got loop 1}}
+  %0 = linalg.fill {plan.nest = #plan.nest<outer = [<0>, <1>]>} ins(%zero : f32) outs(%e : tensor<8x4xf32>) -> tensor<8x4xf32>
+  %1 = linalg.generic {indexing_maps = [#elements, #blocks], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x : tensor<8x4x16xf32>) outs(%0 : tensor<8x4xf32>) attrs = {plan.nest = #plan.nest<outer = [<0>, <1>], inner = [<2>]>} {
+  ^bb0(%in: f32, %out: f32):
+    %4 = arith.addf %out, %in : f32
+    linalg.yield %4 : f32
+  } -> tensor<8x4xf32>
+  %2 = linalg.fill {plan.nest = #plan.nest<outer = [<0>]>} ins(%zero : f32) outs(%r : tensor<8xf32>) -> tensor<8xf32>
+  %3 = linalg.generic {indexing_maps = [#sums, #rows], iterator_types = ["parallel", "reduction"]}
+      ins(%1 : tensor<8x4xf32>) outs(%2 : tensor<8xf32>) attrs = {plan.nest = #plan.nest<outer = [<0>], inner = [<1>]>} {
+  ^bb0(%in: f32, %out: f32):
+    %4 = arith.addf %out, %in : f32
+    linalg.yield %4 : f32
+  } -> tensor<8xf32>
+  plan.yield %3 : tensor<8xf32>
+}
+
+// -----
+
+// As many rows an iteration as there are.
+#elements = affine_map<(i, j, k) -> (i, j, k)>
+#blocks = affine_map<(i, j, k) -> (i, j)>
+#sums = affine_map<(i, j) -> (i, j)>
+#rows = affine_map<(i, j) -> (i)>
+plan.native_kernel @k attributes {common = #plan.common_loops<sizes = [8], blocks = 4, operations_in_blocks = 2, band = <level = 0, unit = 2, columns = 16, lower = 0>>} {
+^bb0(%x: tensor<8x4x16xf32>):
+  %0 = dfg.reduce %x {kind = #dfg.reduce_kind<sum>, dims = array<i64: 1, 2>} : (tensor<8x4x16xf32>) -> tensor<8xf32>
+  plan.yield %0 : tensor<8xf32>
+} loops {
+^bb0(%x: tensor<8x4x16xf32>):
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x4xf32>
+  %r = tensor.empty() : tensor<8xf32>
+  // expected-error @+1 {{expects rows of a band in one loop, 1 an iteration, got 2}}
+  %0 = linalg.fill {plan.nest = #plan.nest<outer = [<0>, <1>]>} ins(%zero : f32) outs(%e : tensor<8x4xf32>) -> tensor<8x4xf32>
+  %1 = linalg.generic {indexing_maps = [#elements, #blocks], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x : tensor<8x4x16xf32>) outs(%0 : tensor<8x4xf32>) attrs = {plan.nest = #plan.nest<outer = [<0>, <1>], inner = [<2>]>} {
+  ^bb0(%in: f32, %out: f32):
+    %4 = arith.addf %out, %in : f32
+    linalg.yield %4 : f32
+  } -> tensor<8x4xf32>
+  %2 = linalg.fill {plan.nest = #plan.nest<outer = [<0>]>} ins(%zero : f32) outs(%r : tensor<8xf32>) -> tensor<8xf32>
+  %3 = linalg.generic {indexing_maps = [#sums, #rows], iterator_types = ["parallel", "reduction"]}
+      ins(%1 : tensor<8x4xf32>) outs(%2 : tensor<8xf32>) attrs = {plan.nest = #plan.nest<outer = [<0>], inner = [<1>]>} {
+  ^bb0(%in: f32, %out: f32):
+    %4 = arith.addf %out, %in : f32
+    linalg.yield %4 : f32
+  } -> tensor<8xf32>
+  plan.yield %3 : tensor<8xf32>
+}
+
+// -----
+
+// A block that is passed over would leave what was there before.
+#elements = affine_map<(i, j, k) -> (i, j, k)>
+#blocks = affine_map<(i, j, k) -> (i, j)>
+#sums = affine_map<(i, j) -> (i, j)>
+#rows = affine_map<(i, j) -> (i)>
+plan.native_kernel @k attributes {common = #plan.common_loops<sizes = [8], blocks = 4, operations_in_blocks = 2, band = <level = 0, unit = 1, columns = 16, lower = 0>>} {
+^bb0(%x: tensor<8x4x16xf32>):
+  %0 = dfg.reduce %x {kind = #dfg.reduce_kind<sum>, dims = array<i64: 1, 2>} : (tensor<8x4x16xf32>) -> tensor<8xf32>
+  plan.yield %0 : tensor<8xf32>
+} loops {
+^bb0(%x: tensor<8x4x16xf32>):
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x4xf32>
+  %r = tensor.empty() : tensor<8xf32>
+  // expected-error @+1 {{expects what blocks of a band give to begin with a fill}}
+  %0 = linalg.generic {indexing_maps = [#sums], iterator_types = ["parallel", "parallel"]}
+      outs(%e : tensor<8x4xf32>) attrs = {plan.nest = #plan.nest<outer = [<0>, <1>]>} {
+  ^bb0(%out: f32):
+    linalg.yield %zero : f32
+  } -> tensor<8x4xf32>
+  %1 = linalg.generic {indexing_maps = [#elements, #blocks], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x : tensor<8x4x16xf32>) outs(%0 : tensor<8x4xf32>) attrs = {plan.nest = #plan.nest<outer = [<0>, <1>], inner = [<2>]>} {
+  ^bb0(%in: f32, %out: f32):
+    %4 = arith.addf %out, %in : f32
+    linalg.yield %4 : f32
+  } -> tensor<8x4xf32>
+  %2 = linalg.fill {plan.nest = #plan.nest<outer = [<0>]>} ins(%zero : f32) outs(%r : tensor<8xf32>) -> tensor<8xf32>
+  %3 = linalg.generic {indexing_maps = [#sums, #rows], iterator_types = ["parallel", "reduction"]}
+      ins(%1 : tensor<8x4xf32>) outs(%2 : tensor<8xf32>) attrs = {plan.nest = #plan.nest<outer = [<0>], inner = [<1>]>} {
+  ^bb0(%in: f32, %out: f32):
+    %4 = arith.addf %out, %in : f32
+    linalg.yield %4 : f32
+  } -> tensor<8xf32>
+  plan.yield %3 : tensor<8xf32>
+}

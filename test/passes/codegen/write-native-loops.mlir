@@ -11,6 +11,7 @@
 #a = affine_map<(i, j, k) -> (i, k)>
 #b = affine_map<(i, j, k) -> (k, j)>
 #c = affine_map<(i, j, k) -> (i, j)>
+#elements = affine_map<(i, j, k) -> (i, j, k)>
 
 // CHECK: #[[UNROLL:.*]] = #llvm.loop_unroll<disable = true>
 // CHECK: #[[ROLLED:.*]] = #llvm.loop_annotation<unroll = #[[UNROLL]]>
@@ -231,4 +232,86 @@ plan.native_kernel @lanes attributes {common = #plan.common_loops<>} {
     linalg.yield %1 : f32
   } -> tensor<16xf32>
   plan.yield %0 : tensor<16xf32>
+}
+
+// Rows by blocks of columns, of which a band needs some: where a row less any column is below 0, the block gives what its
+// sum begins with. Rows are taken from both ends in turn.
+// CHECK-LABEL: llvm.func internal @band.entry.loops
+// CHECK: scf.for %[[I:[^ ]*]] = {{.*}} {
+// CHECK: %[[HALF:[^ ]*]] = arith.divui %[[I]], %{{.*}} : index
+// CHECK: %[[ODD:[^ ]*]] = arith.remui %[[I]], %{{.*}} : index
+// CHECK: %[[ISEVEN:[^ ]*]] = arith.cmpi eq, %[[ODD]]
+// CHECK: %[[FROMEND:[^ ]*]] = arith.subi %c7{{[^ ]*}}, %[[HALF]] : index
+// CHECK: %[[ROW:[^ ]*]] = arith.select %[[ISEVEN]], %[[HALF]], %[[FROMEND]] : index
+// CHECK: scf.for %[[B:[^ ]*]] = {{.*}} {
+// CHECK: arith.muli %[[ROW]], %c1
+// CHECK: arith.muli %[[B]], %c16
+// CHECK: %[[BELOW:[^ ]*]] = arith.cmpi slt, %{{.*}}, %c0
+// CHECK: scf.if %[[BELOW]] {
+// CHECK-NOT: scf.for
+// CHECK: llvm.store
+// CHECK: } else {
+// CHECK: llvm.store
+// CHECK: scf.for
+// CHECK: arith.addf
+// CHECK: llvm.func @band.entry(
+plan.native_kernel @band attributes {common = #plan.common_loops<sizes = [8], blocks = 4, operations_in_blocks = 2, band = <level = 0, unit = 1, columns = 16, lower = 0>>} {
+^bb0(%x: tensor<8x4x16xf32>):
+  %0 = dfg.reduce %x {kind = #dfg.reduce_kind<sum>, dims = array<i64: 1, 2>} : (tensor<8x4x16xf32>) -> tensor<8xf32>
+  plan.yield %0 : tensor<8xf32>
+} loops {
+^bb0(%x: tensor<8x4x16xf32>):
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x4xf32>
+  %r = tensor.empty() : tensor<8xf32>
+  %0 = linalg.fill {plan.nest = #plan.nest<outer = [<0>, <1>]>} ins(%zero : f32) outs(%e : tensor<8x4xf32>) -> tensor<8x4xf32>
+  %1 = linalg.generic {indexing_maps = [#elements, #c], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x : tensor<8x4x16xf32>) outs(%0 : tensor<8x4xf32>) attrs = {plan.nest = #plan.nest<outer = [<0>, <1>], inner = [<2>]>} {
+  ^bb0(%in: f32, %out: f32):
+    %4 = arith.addf %out, %in : f32
+    linalg.yield %4 : f32
+  } -> tensor<8x4xf32>
+  %2 = linalg.fill {plan.nest = #plan.nest<outer = [<0>]>} ins(%zero : f32) outs(%r : tensor<8xf32>) -> tensor<8xf32>
+  %3 = linalg.generic {indexing_maps = [#all, #rows], iterator_types = ["parallel", "reduction"]}
+      ins(%1 : tensor<8x4xf32>) outs(%2 : tensor<8xf32>) attrs = {plan.nest = #plan.nest<outer = [<0>], inner = [<1>]>} {
+  ^bb0(%in: f32, %out: f32):
+    %4 = arith.addf %out, %in : f32
+    linalg.yield %4 : f32
+  } -> tensor<8xf32>
+  plan.yield %3 : tensor<8xf32>
+}
+
+// Between two bounds all rows need about as many blocks: they are taken in order.
+// CHECK-LABEL: llvm.func internal @window.entry.loops
+// CHECK: scf.for %[[I:[^ ]*]] = {{.*}} {
+// CHECK-NOT: arith.select
+// CHECK: %[[BELOW:[^ ]*]] = arith.cmpi slt, %{{.*}}, %c-3
+// CHECK: %[[ABOVE:[^ ]*]] = arith.cmpi sgt, %{{.*}}, %c20
+// CHECK: %[[OUTSIDE:[^ ]*]] = arith.ori %[[BELOW]], %[[ABOVE]] : i1
+// CHECK: scf.if %[[OUTSIDE]] {
+// CHECK: llvm.func @window.entry(
+plan.native_kernel @window attributes {common = #plan.common_loops<sizes = [8], blocks = 4, operations_in_blocks = 2, band = <level = 0, unit = 1, columns = 16, lower = -3, upper = 20>>} {
+^bb0(%x: tensor<8x4x16xf32>):
+  %0 = dfg.reduce %x {kind = #dfg.reduce_kind<sum>, dims = array<i64: 1, 2>} : (tensor<8x4x16xf32>) -> tensor<8xf32>
+  plan.yield %0 : tensor<8xf32>
+} loops {
+^bb0(%x: tensor<8x4x16xf32>):
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x4xf32>
+  %r = tensor.empty() : tensor<8xf32>
+  %0 = linalg.fill {plan.nest = #plan.nest<outer = [<0>, <1>]>} ins(%zero : f32) outs(%e : tensor<8x4xf32>) -> tensor<8x4xf32>
+  %1 = linalg.generic {indexing_maps = [#elements, #c], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x : tensor<8x4x16xf32>) outs(%0 : tensor<8x4xf32>) attrs = {plan.nest = #plan.nest<outer = [<0>, <1>], inner = [<2>]>} {
+  ^bb0(%in: f32, %out: f32):
+    %4 = arith.addf %out, %in : f32
+    linalg.yield %4 : f32
+  } -> tensor<8x4xf32>
+  %2 = linalg.fill {plan.nest = #plan.nest<outer = [<0>]>} ins(%zero : f32) outs(%r : tensor<8xf32>) -> tensor<8xf32>
+  %3 = linalg.generic {indexing_maps = [#all, #rows], iterator_types = ["parallel", "reduction"]}
+      ins(%1 : tensor<8x4xf32>) outs(%2 : tensor<8xf32>) attrs = {plan.nest = #plan.nest<outer = [<0>], inner = [<1>]>} {
+  ^bb0(%in: f32, %out: f32):
+    %4 = arith.addf %out, %in : f32
+    linalg.yield %4 : f32
+  } -> tensor<8xf32>
+  plan.yield %3 : tensor<8xf32>
 }

@@ -30,3 +30,6 @@ write(f"{prefix}.added.onnx", np.where(seen, 0, np.finfo(np.float32).min).astype
 other = seen.copy()
 other[3, 4] = True
 write(f"{prefix}.other.onnx", other, "seen")
+distance = np.arange(SIZE)[:, None] - np.arange(SIZE)
+write(f"{prefix}.window.onnx", (distance < 0) | (distance >= 30), "hidden")
+write(f"{prefix}.bias.onnx", np.where(seen, distance / 8, -np.inf).astype(np.float32), "Add")
