@@ -131,11 +131,14 @@ static void markNumbers(ModuleOp module, const WeightsStore &weights, bool train
     HostTensor tensor(type, data, nullptr);
     if (auto number = dfg::numberIn(tensor))
       parameter->setAttr(dfg::numberAttrName, Builder(module.getContext()).getF64FloatAttr(*number));
-    if (auto mask = dfg::findScoreMask(tensor))
-      parameter->setAttr(
-          dfg::scoreMaskAttrName,
-          dfg::ScoreMaskAttr::get(module.getContext(), mask->kind, mask->band.lower, mask->band.upper, mask->isExact));
+    dfg::markScoreMask(parameter, tensor);
   }
+  // Once for all layers that read it.
+  module.walk([](dfg::ConstantOp constant) {
+    auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
+    if (elements && !elements.isSplat())
+      dfg::markScoreMask(constant, HostTensor::fromAttribute(elements));
+  });
 }
 
 static Expected<LoadedModel> readText(MLIRContext &context, const ModelOptions &options, const std::string &weightsFile,

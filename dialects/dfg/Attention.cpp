@@ -393,8 +393,8 @@ Value withoutCasts(Value value) {
 
 bool areSame(const AttentionGradient &gradient, Value a, Value b) { return Sameness(gradient).areSame(a, b); }
 
-int64_t keysInBlock(int64_t keys, int64_t size) {
-  constexpr int64_t usual = 512;
+int64_t keysInBlock(int64_t keys, int64_t size, bool leavesOut) {
+  int64_t usual = leavesOut ? 128 : 512;
   if (keys <= usual)
     return llvm::alignTo(keys, keysInGroup);
   auto balanced = static_cast<int64_t>(std::sqrt(static_cast<double>(keys) * static_cast<double>(size) / 2));

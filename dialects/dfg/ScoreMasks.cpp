@@ -87,14 +87,14 @@ static std::optional<Seen> seenIn(const HostTensor &tensor, llvm::function_ref<b
   if (!isHidden(keys - 1) && !isHidden(size - keys))
     return std::nullopt;
   int64_t lower = queries, upper = -keys, seen = 0;
-  for (int64_t index = 0; index != matrices * size; ++index) {
-    if (!stays(numberAt(tensor, index)))
-      continue;
-    ++seen;
-    int64_t distance = index / keys % queries - index % keys;
-    lower = std::min(lower, distance);
-    upper = std::max(upper, distance);
-  }
+  for (int64_t row = 0; row != matrices * queries; ++row)
+    for (int64_t query = row % queries, key = 0; key != keys; ++key) {
+      if (!stays(numberAt(tensor, row * keys + key)))
+        continue;
+      ++seen;
+      lower = std::min(lower, query - key);
+      upper = std::max(upper, query - key);
+    }
   if (seen == 0)
     return std::nullopt;
   int64_t all = 0;
@@ -132,9 +132,17 @@ std::optional<ScoreMask> findScoreMask(Value value) {
       return std::nullopt;
     value = cast.getInput();
   }
-  if (auto constant = value.getDefiningOp<ConstantOp>())
+  auto marked = [](Operation *op) -> std::optional<ScoreMask> {
+    auto mask = op->getAttrOfType<ScoreMaskAttr>(scoreMaskAttrName);
+    return mask ? std::optional(ScoreMask{mask.getKind(), {mask.getLower(), mask.getUpper()}, mask.getExact()})
+                : std::nullopt;
+  };
+  if (auto constant = value.getDefiningOp<ConstantOp>()) {
+    if (auto known = marked(constant))
+      return known;
     if (auto elements = dyn_cast<DenseElementsAttr>(constant.getValue()); elements && !elements.isSplat())
       return findScoreMask(HostTensor::fromAttribute(elements));
+  }
   auto read = value.getDefiningOp<ReadOp>();
   if (!read)
     return std::nullopt;
@@ -142,9 +150,13 @@ std::optional<ScoreMask> findScoreMask(Value value) {
   // A part of it hides other keys.
   if (!parameter || parameter.getTensorType() != value.getType())
     return std::nullopt;
-  auto mask = parameter->getAttrOfType<ScoreMaskAttr>(scoreMaskAttrName);
-  return mask ? std::optional(ScoreMask{mask.getKind(), {mask.getLower(), mask.getUpper()}, mask.getExact()})
-              : std::nullopt;
+  return marked(parameter);
+}
+
+void markScoreMask(Operation *op, const HostTensor &tensor) {
+  if (auto mask = findScoreMask(tensor))
+    op->setAttr(scoreMaskAttrName, ScoreMaskAttr::get(op->getContext(), mask->kind, mask->band.lower, mask->band.upper,
+                                                      mask->isExact));
 }
 
 //===-- bands -------------------------------------------------------------------------------------------------===//
@@ -374,14 +386,13 @@ double shareOfBlocks(const ScoreBand &band, int64_t rows, int64_t blocks, int64_
   return static_cast<double>(seen) / static_cast<double>(rows * blocks);
 }
 
-double shareOfBlocks(const Attention &attention) {
-  auto band = findBand(attention);
+double shareOfBlocks(const Attention &attention, const std::optional<ScoreBand> &band) {
   if (!band)
     return 1;
   DotGeneralOp product = attention.result;
   SoftmaxOp softmax = attention.softmax;
   ArrayRef<int64_t> shape = tensorType(softmax.getResult()).getShape();
-  int64_t block = keysInBlock(shape.back(), tensorType(product.getRhs()).getDimSize(product.getRhsFree()[0]));
+  int64_t block = keysInBlock(shape.back(), tensorType(product.getRhs()).getDimSize(product.getRhsFree()[0]), true);
   return shareOfBlocks(*band, shape[shape.size() - 2], llvm::divideCeil(shape.back(), block), block);
 }
 

@@ -58,8 +58,10 @@ struct ScoreMask {
 std::optional<ScoreMask> findScoreMask(const HostTensor &tensor);
 /// The same of a constant's value, or of a parameter's that stays what it is.
 std::optional<ScoreMask> findScoreMask(mlir::Value value);
+/// Lets an operation say of its tensor what is found in it.
+void markScoreMask(mlir::Operation *op, const HostTensor &tensor);
 
-/// The attribute of a parameter that is a mask, a ScoreMaskAttr.
+/// The attribute of a parameter or constant that is a mask, a ScoreMaskAttr.
 inline constexpr llvm::StringLiteral scoreMaskAttrName = "dfg.score_mask";
 
 /// The band outside of which masks hide all scores of attention, so that its results are the same without them; none
@@ -76,8 +78,9 @@ inline constexpr llvm::StringLiteral bandAttrName = "dfg.band";
 /// The share of the pairs of rows and blocks of columns, of which a block has `block`, that have something of the band.
 double shareOfBlocks(const ScoreBand &band, int64_t rows, int64_t blocks, int64_t block);
 
-/// The same of attention's queries and the blocks of keys that kernels for processors make: what they compute of it.
-double shareOfBlocks(const Attention &attention);
+/// The same of attention's queries and the blocks of keys that kernels for processors make: what they compute of it. 1
+/// where no band is given.
+double shareOfBlocks(const Attention &attention, const std::optional<ScoreBand> &band);
 
 } // namespace cleave::dfg
 

@@ -71,14 +71,16 @@ SmallVector<int64_t> SideTensor::getOrder() const {
   return order;
 }
 
-AttentionBlocks::AttentionBlocks(const dfg::Attention &found, Side rows, int64_t size, Operation *place)
+AttentionBlocks::AttentionBlocks(const dfg::Attention &found, Side rows, int64_t size, Operation *place,
+                                 const std::optional<dfg::ScoreBand> &band)
     : attention(found), location(place->getLoc()), outside(place), inside(place->getContext()),
       type(attention.getScoresType()), rows(rows), leading(attention.leading),
       batchDims(rows == Side::Queries ? attention.batchDims : leading.size()),
       rowDim(static_cast<int64_t>(leading.size())), blockDim(rowDim + 1), numRows(sizeOf(rows)),
       paddedRows(llvm::alignTo(numRows, numRows >= 16 * manyRows ? manyRows : fewRows)),
-      numColumns(sizeOf(rows == Side::Queries ? Side::Keys : Side::Queries)), block(dfg::keysInBlock(numColumns, size)),
-      blocks(llvm::divideCeil(numColumns, block)), groups(block / groupSize) {
+      numColumns(sizeOf(rows == Side::Queries ? Side::Keys : Side::Queries)), block(dfg::keysInBlock(numColumns, size, band.has_value())),
+      blocks(llvm::divideCeil(numColumns, block)), groups(block / groupSize),
+      band(band && rows == Side::Keys ? band->transposed() : band) {
   body = new Block();
   inside.setInsertionPointToStart(body);
 }

@@ -41,8 +41,10 @@ SideTensor summedWith(mlir::OpOperand &use, Side side);
 /// which `batchDims` are batches of the products: by keys all of them are.
 class AttentionBlocks {
 public:
-  /// `size`: of what is summed up over columns, all of it together.
-  AttentionBlocks(const dfg::Attention &found, Side rows, int64_t size, mlir::Operation *place);
+  /// `size`: of what is summed up over columns, all of it together. `band`: of queries less keys, outside of which scores
+  /// add nothing.
+  AttentionBlocks(const dfg::Attention &found, Side rows, int64_t size, mlir::Operation *place,
+                  const std::optional<dfg::ScoreBand> &band);
 
   /// Outside of the fusion this value stands for one of the graph: sums that are known in another way.
   void replace(mlir::Value value, mlir::Value by) { replaced[value] = by; }
@@ -74,9 +76,6 @@ public:
   mlir::Value scalar(double number);
 
   //===-- outside ---------------------------------------------------------------------------------------------===//
-
-  /// Lets the fusion say outside of which band its scores add nothing, of queries less keys.
-  void setBand(const dfg::ScoreBand &found) { band = rows == Side::Queries ? found : found.transposed(); }
 
   /// Ends the fusion. Returns its results, whose dimensions are the leading ones, rows and perhaps one more, sliced to
   /// the rows without padding and to the last dimension's size of `sizes`, where that has an entry for the result.

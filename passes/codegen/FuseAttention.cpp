@@ -41,8 +41,9 @@ namespace {
 /// Attention with its gradient, if any, in the place of its operators.
 class AttentionBuilder {
 public:
-  explicit AttentionBuilder(const dfg::Attention &found)
-      : attention(found), operators(attention.getAllOperators().takeVector()), band(dfg::findBand(attention)) {}
+  /// `band`: outside of which masks hide everything.
+  AttentionBuilder(const dfg::Attention &found, const std::optional<dfg::ScoreBand> &band)
+      : attention(found), operators(attention.getAllOperators().takeVector()), band(band) {}
 
   /// Gives the operators that are no more: none where the products of the gradient stand so that no kernel can take the
   /// place of several.
@@ -102,9 +103,7 @@ private:
     dfg::DotGeneralOp product = attention.result;
     SideTensor values{Side::Keys, product.getRhs(), SmallVector<int64_t>(product.getRhsBatch()),
                       SmallVector<int64_t>(product.getRhsContracting()), product.getRhsFree()[0]};
-    AttentionBlocks in(attention, Side::Queries, values.getSize(), product);
-    if (band)
-      in.setBand(*band);
+    AttentionBlocks in(attention, Side::Queries, values.getSize(), product, band);
     // By block.
     Value scores = in.scores(attention.softmax.getInput());
     Value none = in.scalar(-std::numeric_limits<double>::infinity()), zero = in.scalar(0);
@@ -147,9 +146,7 @@ private:
       sizes.push_back(summedWith(*use, columns).getSize());
       products.push_back(use->getOwner());
     }
-    AttentionBlocks in(attention, rows, std::reduce(sizes.begin(), sizes.end()), place);
-    if (band)
-      in.setBand(*band);
+    AttentionBlocks in(attention, rows, std::reduce(sizes.begin(), sizes.end()), place, band);
     in.replace(attention.softmax.getResult(), logSums);
     in.replace(gradient.sums.getResult(), in.sumRows(lhsOf(gradient.weights), result, gradient.sums));
     SmallVector<Value> results;
@@ -166,7 +163,6 @@ private:
 
   dfg::Attention attention;
   SmallVector<Operation *> operators;
-  /// Outside of which masks hide everything.
   std::optional<dfg::ScoreBand> band;
   /// What takes the place of the result; by query, the log of the sum of its scores' powers.
   Value result, logSums;
@@ -180,12 +176,15 @@ class FuseAttention : public impl::FuseAttentionPassBase<FuseAttention> {
     DenseSet<Operation *> erased;
     SmallVector<Missed> missed;
     for (Operation *op : llvm::to_vector_of<Operation *>(getOperation().getBody().getOps<dfg::SoftmaxOp>())) {
-      if (erased.contains(op) || !areLarge(cast<dfg::SoftmaxOp>(op)))
+      if (erased.contains(op))
         continue;
+      bool areLarge = streams(cast<dfg::SoftmaxOp>(op), /*share=*/1);
       dfg::AttentionMiss miss;
-      auto attention = dfg::findAttention(op, &miss);
-      if (attention) {
-        AttentionBuilder builder(*attention);
+      auto attention = dfg::findAttention(op, areLarge ? &miss : nullptr);
+      auto band = attention ? dfg::findBand(*attention) : std::nullopt;
+      double share = attention && !attention->gradient ? dfg::shareOfBlocks(*attention, band) : 1;
+      if (attention && streams(attention->softmax, share)) {
+        AttentionBuilder builder(*attention, band);
         ArrayRef<Operation *> fused = builder.run();
         if (fused.empty())
           miss = {op, "products of its gradient depend on each other"};
@@ -210,9 +209,9 @@ class FuseAttention : public impl::FuseAttentionPassBase<FuseAttention> {
     RankedTensorType type = tensorType(softmax.getResult());
     return static_cast<double>(type.getNumElements()) * type.getElementTypeBitWidth() / 8;
   }
-  static bool areLarge(dfg::SoftmaxOp softmax) {
+  static bool streams(dfg::SoftmaxOp softmax, double share) {
     ArrayRef<int64_t> shape = tensorType(softmax.getResult()).getShape();
-    return shape.size() >= 2 && dfg::streamsScores(bytesOf(softmax), shape[shape.size() - 2], shape.back());
+    return shape.size() >= 2 && dfg::streamsScores(bytesOf(softmax), shape[shape.size() - 2], shape.back(), share);
   }
 
   /// One remark for the whole program, as layers repeat.

@@ -150,7 +150,8 @@ bool OperatorWork::streamsScores(const Operator &op, const OperatorStates &state
     return true;
   unsigned tensor = op.scores->operand == none ? op.results.front() : op.operands[op.scores->operand].tensor;
   return tensor != none &&
-         dfg::streamsScores(grid.localBytes(bytesOf(graph.tensors[tensor]), at), op.scores->queries, op.scores->keys);
+         dfg::streamsScores(grid.localBytes(bytesOf(graph.tensors[tensor]), at), op.scores->queries, op.scores->keys,
+                            options.training || !hasAllQueries(op, state) ? 1 : op.scores->share);
 }
 
 double OperatorWork::localElements(const Tensor &tensor, const State &state) const {

@@ -318,7 +318,7 @@ private:
       };
       auto number = static_cast<unsigned>(result.attentions.size());
       auto plain = dfg::getPlainScores(*attention);
-      double share = dfg::shareOfBlocks(*attention);
+      double share = dfg::shareOfBlocks(*attention, dfg::findBand(*attention));
       operators[row.front()]->scores = Operator::Scores{
           none, true, lastDim(row.front()->getResult(0)), sizes[0], sizes[1], hasGradient, number, plain, share};
       for (size_t i = 1; i < row.size(); ++i)

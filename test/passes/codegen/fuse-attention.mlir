@@ -42,18 +42,18 @@ dist.program @plain(%q: tensor<8x4096x64xf32>, %k: tensor<8x4096x64xf32>, %v: te
 }
 
 // Heads that share keys, and a mask over all heads: scores have the dimensions of both. The mask is computed inside, and what
-// was transposed for the product is read as it was.
+// was transposed for the product is read as it was. Where whole blocks are hidden, they have 256 keys here.
 // CHECK-LABEL: dist.program @grouped
 // CHECK-SAME: (%[[Q:[^ :]*]]: tensor<2x3x2048x64xf32>, %[[K:[^ :]*]]: tensor<2x2048x64xf32>
-// CHECK: %[[KB:[^ :]*]] = dfg.reshape %[[K]] : (tensor<2x2048x64xf32>) -> tensor<2x4x8x64x64xf32>
+// CHECK: %[[KB:[^ :]*]] = dfg.reshape %[[K]] : (tensor<2x2048x64xf32>) -> tensor<2x8x4x64x64xf32>
 // Outside of the band that the mask leaves there is nothing to do.
-// CHECK: dfg.fusion %[[Q]], {{.*}} {dfg.band = #dfg.band<rows = 2, blocks = 4, columns = 512, lower = 0>}
-// CHECK: dfg.dot_general {{.*}} -> tensor<2x3x2048x4x8x64xf32>
-// CHECK: dfg.iota  {dim = 0 : i64} : () -> tensor<2048x4x8x64xi64>
-// CHECK: dfg.compare {{.*}} -> tensor<2048x4x8x64xi1>
-// CHECK: dfg.select {{.*}} -> tensor<2x3x2048x4x8x64xf32>
+// CHECK: dfg.fusion %[[Q]], {{.*}} {dfg.band = #dfg.band<rows = 2, blocks = 8, columns = 256, lower = 0>}
+// CHECK: dfg.dot_general {{.*}} -> tensor<2x3x2048x8x4x64xf32>
+// CHECK: dfg.iota  {dim = 0 : i64} : () -> tensor<2048x8x4x64xi64>
+// CHECK: dfg.compare {{.*}} -> tensor<2048x8x4x64xi1>
+// CHECK: dfg.select {{.*}} -> tensor<2x3x2048x8x4x64xf32>
 // KERNEL: plan.native_kernel @native.div.{{[0-9]+}} attributes {dfg.band = {{.*}}, object = @native, parallel_extent = 384 : i64, symbol =
-// LOOPS: plan.native_kernel @native.div.{{[0-9]+}} attributes {common = #plan.common_loops<sizes = [2, 3, 64], blocks = 4, operations_in_blocks = {{[0-9]+}}, band = <level = 2, unit = 32, columns = 512, lower = 0>>
+// LOOPS: plan.native_kernel @native.div.{{[0-9]+}} attributes {common = #plan.common_loops<sizes = [2, 3, 64], blocks = 8, operations_in_blocks = {{[0-9]+}}, band = <level = 2, unit = 32, columns = 256, lower = 0>>
 dist.program @grouped(%q: tensor<2x3x2048x64xf32>, %k: tensor<2x2048x64xf32>, %v: tensor<2x2048x64xf32>) -> tensor<2x3x2048x64xf32> attributes {mesh = @d0} {
   %lowest = dfg.constant dense<0xFF800000> : tensor<f32>
   %kt = dfg.transpose %k {permutation = array<i64: 0, 2, 1>} : (tensor<2x2048x64xf32>) -> tensor<2x64x2048xf32>
@@ -67,6 +67,38 @@ dist.program @grouped(%q: tensor<2x3x2048x64xf32>, %k: tensor<2x2048x64xf32>, %v
   %4 = dfg.reshape %3 : (tensor<6x2048x2048xf32>) -> tensor<2x3x2048x2048xf32>
   %5 = dfg.dot_general %4, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 3>, rhs_contracting = array<i64: 1>} : (tensor<2x3x2048x2048xf32>, tensor<2x2048x64xf32>) -> tensor<2x3x2048x64xf32>
   dist.return %5 : tensor<2x3x2048x64xf32>
+}
+
+// Of 4 MiB of scores a causal mask leaves 10 of 16 parts, by blocks of 128 keys: for those there is a kernel. Of 256 keys it
+// leaves three of four, which libraries multiply faster.
+// CHECK-LABEL: dist.program @small
+// CHECK: dfg.fusion {{.*}} {dfg.band = #dfg.band<rows = 1, blocks = 4, columns = 128, lower = 0>}
+// CHECK-NOT: dfg.softmax
+dist.program @small(%q: tensor<4x512x64xf32>, %k: tensor<4x512x64xf32>, %v: tensor<4x512x64xf32>) -> tensor<4x512x64xf32> attributes {mesh = @d0} {
+  %lowest = dfg.constant dense<0xFF800000> : tensor<f32>
+  %row = dfg.iota {dim = 0 : i64} : () -> tensor<512x1xi64>
+  %column = dfg.iota {dim = 1 : i64} : () -> tensor<1x512xi64>
+  %seen = dfg.compare %column, %row {comparison = #dfg.comparison<less_or_equal>} : (tensor<1x512xi64>, tensor<512x1xi64>) -> tensor<512x512xi1>
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<4x512x64xf32>, tensor<4x512x64xf32>) -> tensor<4x512x512xf32>
+  %1 = dfg.select %seen, %0, %lowest : (tensor<512x512xi1>, tensor<4x512x512xf32>, tensor<f32>) -> tensor<4x512x512xf32>
+  %2 = dfg.softmax %1 {dim = 2 : i64} : (tensor<4x512x512xf32>) -> tensor<4x512x512xf32>
+  %3 = dfg.dot_general %2, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 1>} : (tensor<4x512x512xf32>, tensor<4x512x64xf32>) -> tensor<4x512x64xf32>
+  dist.return %3 : tensor<4x512x64xf32>
+}
+
+// CHECK-LABEL: dist.program @smaller
+// CHECK-NOT: dfg.fusion
+// CHECK: dfg.softmax
+dist.program @smaller(%q: tensor<4x256x64xf32>, %k: tensor<4x256x64xf32>, %v: tensor<4x256x64xf32>) -> tensor<4x256x64xf32> attributes {mesh = @d0} {
+  %lowest = dfg.constant dense<0xFF800000> : tensor<f32>
+  %row = dfg.iota {dim = 0 : i64} : () -> tensor<256x1xi64>
+  %column = dfg.iota {dim = 1 : i64} : () -> tensor<1x256xi64>
+  %seen = dfg.compare %column, %row {comparison = #dfg.comparison<less_or_equal>} : (tensor<1x256xi64>, tensor<256x1xi64>) -> tensor<256x256xi1>
+  %0 = dfg.dot_general %q, %k {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 2>} : (tensor<4x256x64xf32>, tensor<4x256x64xf32>) -> tensor<4x256x256xf32>
+  %1 = dfg.select %seen, %0, %lowest : (tensor<256x256xi1>, tensor<4x256x256xf32>, tensor<f32>) -> tensor<4x256x256xf32>
+  %2 = dfg.softmax %1 {dim = 2 : i64} : (tensor<4x256x256xf32>) -> tensor<4x256x256xf32>
+  %3 = dfg.dot_general %2, %v {lhs_batch = array<i64: 0>, rhs_batch = array<i64: 0>, lhs_contracting = array<i64: 2>, rhs_contracting = array<i64: 1>} : (tensor<4x256x256xf32>, tensor<4x256x64xf32>) -> tensor<4x256x64xf32>
+  dist.return %3 : tensor<4x256x64xf32>
 }
 
 // Sizes that do not divide: 3001 keys are 6 blocks of 512, of which the last lacks some; a bias is padded with them.
