@@ -74,10 +74,11 @@ bool areSame(const AttentionGradient &gradient, mlir::Value a, mlir::Value b);
 
 /// Whether kernels for processors compute attention by blocks of keys, so that its scores are never in memory together.
 /// Smaller ones stay in the cache, and what libraries take for the products is less, but for inference that leaves out
-/// much of them; and for a few queries it does not pay to bring the keys into blocks. `bytes`: of all scores of a device;
-/// `share`: of them, what the blocks of inference have.
+/// much of them; and for a few queries it does not pay to bring the keys into blocks. `bytes`: of all scores of a
+/// device; `share`: of them, what the blocks of inference have.
 inline bool streamsScores(double bytes, int64_t queries, int64_t keys, double share = 1) {
-  // Half of 1,024 keys takes 0.65 to 0.74 of the products' time, of 512 ones 0.72 to 0.83 (rationale/long-attention.md).
+  // Half of 1,024 keys takes 0.65 to 0.74 of the products' time, of 512 ones 0.72 to 0.83
+  // (rationale/long-attention.md).
   constexpr double least = 32 << 20, mostShare = 0.7;
   // Beyond, what the blocks of a few queries give would not fit on a stack.
   constexpr int64_t fewestQueries = 32, mostKeys = 1 << 17;
@@ -87,9 +88,9 @@ inline bool streamsScores(double bytes, int64_t queries, int64_t keys, double sh
 /// Such kernels divide the keys into blocks of whole groups.
 inline constexpr int64_t keysInGroup = 64;
 
-/// Keys a block, for values of that size: of those about 512, or about that for which the scores of a query and what its
-/// blocks give take the same memory, the one that leaves the fewest unused, the largest of those. `leavesOut`: where masks
-/// hide whole blocks, 128 in the place of 512.
+/// Keys a block, for values of that size: of those about 512, or about that for which the scores of a query and what
+/// its blocks give take the same memory, the one that leaves the fewest unused, the largest of those. `leavesOut`:
+/// where masks hide whole blocks, 128 in the place of 512.
 int64_t keysInBlock(int64_t keys, int64_t size, bool leavesOut);
 
 } // namespace cleave::dfg

@@ -40,7 +40,8 @@ LogicalResult DfgDialect::verifyOperationAttribute(Operation *op, NamedAttribute
   bool isOfGraph = attribute.getName() == samplesAttrName || attribute.getName() == bucketAttrName;
   if (isOfGraph && isa<GraphOp>(op) && isa<IntegerAttr>(attribute.getValue()))
     return success();
-  if (attribute.getName() == scoreMaskAttrName && isa<ParameterOp, ConstantOp>(op) && isa<ScoreMaskAttr>(attribute.getValue()))
+  if (attribute.getName() == scoreMaskAttrName && isa<ParameterOp, ConstantOp>(op) &&
+      isa<ScoreMaskAttr>(attribute.getValue()))
     return success();
   if (attribute.getName() == numberAttrName && isa<ParameterOp>(op) && isa<FloatAttr>(attribute.getValue()))
     return success();

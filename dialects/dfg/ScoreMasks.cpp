@@ -155,8 +155,8 @@ std::optional<ScoreMask> findScoreMask(Value value) {
 
 void markScoreMask(Operation *op, const HostTensor &tensor) {
   if (auto mask = findScoreMask(tensor))
-    op->setAttr(scoreMaskAttrName, ScoreMaskAttr::get(op->getContext(), mask->kind, mask->band.lower, mask->band.upper,
-                                                      mask->isExact));
+    op->setAttr(scoreMaskAttrName,
+                ScoreMaskAttr::get(op->getContext(), mask->kind, mask->band.lower, mask->band.upper, mask->isExact));
 }
 
 //===-- bands -------------------------------------------------------------------------------------------------===//

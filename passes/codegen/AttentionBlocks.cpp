@@ -78,9 +78,9 @@ AttentionBlocks::AttentionBlocks(const dfg::Attention &found, Side rows, int64_t
       batchDims(rows == Side::Queries ? attention.batchDims : leading.size()),
       rowDim(static_cast<int64_t>(leading.size())), blockDim(rowDim + 1), numRows(sizeOf(rows)),
       paddedRows(llvm::alignTo(numRows, numRows >= 16 * manyRows ? manyRows : fewRows)),
-      numColumns(sizeOf(rows == Side::Queries ? Side::Keys : Side::Queries)), block(dfg::keysInBlock(numColumns, size, band.has_value())),
-      blocks(llvm::divideCeil(numColumns, block)), groups(block / groupSize),
-      band(band && rows == Side::Keys ? band->transposed() : band) {
+      numColumns(sizeOf(rows == Side::Queries ? Side::Keys : Side::Queries)),
+      block(dfg::keysInBlock(numColumns, size, band.has_value())), blocks(llvm::divideCeil(numColumns, block)),
+      groups(block / groupSize), band(band && rows == Side::Keys ? band->transposed() : band) {
   body = new Block();
   inside.setInsertionPointToStart(body);
 }

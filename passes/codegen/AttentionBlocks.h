@@ -41,8 +41,8 @@ SideTensor summedWith(mlir::OpOperand &use, Side side);
 /// which `batchDims` are batches of the products: by keys all of them are.
 class AttentionBlocks {
 public:
-  /// `size`: of what is summed up over columns, all of it together. `band`: of queries less keys, outside of which scores
-  /// add nothing.
+  /// `size`: of what is summed up over columns, all of it together. `band`: of queries less keys, outside of which
+  /// scores add nothing.
   AttentionBlocks(const dfg::Attention &found, Side rows, int64_t size, mlir::Operation *place,
                   const std::optional<dfg::ScoreBand> &band);
 
