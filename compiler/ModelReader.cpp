@@ -121,7 +121,9 @@ static void markNumbers(ModuleOp module, const WeightsStore &weights, bool train
   for (auto parameter : module.getOps<dfg::ParameterOp>()) {
     auto file = dyn_cast<dfg::FileAttr>(parameter.getInit());
     RankedTensorType type = parameter.getTensorType();
-    // What training learns does not stay a mask.
+    // What training learns does not stay what it is, though the text of a module may say so.
+    parameter->removeAttr(dfg::numberAttrName);
+    parameter->removeAttr(dfg::scoreMaskAttrName);
     if (!file || (training && isa<FloatType>(type.getElementType()) && !parameter.getState()))
       continue;
     uint64_t bytes = HostTensor(type, nullptr, nullptr).getNumBytes();

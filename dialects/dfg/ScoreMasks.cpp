@@ -112,7 +112,8 @@ std::optional<ScoreMask> findScoreMask(const HostTensor &tensor) {
   if (!tensor.getElementType().isInteger(1)) {
     bool changes = false;
     auto seen = seenIn(tensor, [&](double element) {
-      bool stays = element > hiding;
+      // What is no number stays.
+      bool stays = !(element <= hiding);
       changes |= stays && element != 0;
       return stays;
     });

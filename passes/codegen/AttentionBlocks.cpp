@@ -226,11 +226,18 @@ Value AttentionBlocks::read(Value value) {
 }
 
 Value AttentionBlocks::padded(Value value, int64_t dim, int64_t size) {
+  SmallVector<int64_t> sizes(tensorType(value).getShape());
+  sizes[dim] = size;
+  return padded(value, sizes);
+}
+
+Value AttentionBlocks::padded(Value value, ArrayRef<int64_t> sizes) {
   RankedTensorType whole = tensorType(value);
-  if (whole.getDimSize(dim) == size)
+  if (whole.getShape() == sizes)
     return value;
-  SmallVector<int64_t> low(whole.getRank(), 0), high(whole.getRank(), 0);
-  high[dim] = size - whole.getDimSize(dim);
+  SmallVector<int64_t> low(whole.getRank(), 0), high(sizes);
+  for (auto [more, size] : llvm::zip_equal(high, whole.getShape()))
+    more -= size;
   auto none = RankedTensorType::get({}, whole.getElementType());
   return dfg::PadOp::create(outside, location, value, splat(outside, none, outside.getZeroAttr(whole.getElementType())),
                             low, high);
@@ -331,11 +338,12 @@ Value AttentionBlocks::arrangedInBlocks(Value operand, ArrayRef<int64_t> shape) 
   }
   ArrayRef<int64_t> now = tensorType(operand).getShape();
   bool hasRows = now[last - 1] == numRows, hasColumns = now[last] == numColumns;
+  SmallVector<int64_t> sizes(now);
   if (hasColumns)
-    operand = padded(operand, last, blocks * block);
+    sizes[last] = blocks * block;
   if (hasRows)
-    operand = padded(operand, last - 1, paddedRows);
-  return reshaped(operand, shape);
+    sizes[last - 1] = paddedRows;
+  return reshaped(padded(operand, sizes), shape);
 }
 
 Value AttentionBlocks::columnNumbers() {

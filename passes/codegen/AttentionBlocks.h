@@ -108,7 +108,9 @@ private:
   /// With the dimensions before the size in the order of the leading ones, and queries or keys: batch..., keys, size or
   /// leading..., queries, size. What was transposed for the product is read as it was before.
   mlir::Value ordered(const SideTensor &tensor);
-  /// `value` with zeros behind a dimension, up to that size.
+  /// `value` with zeros behind its elements, up to those sizes.
+  mlir::Value padded(mlir::Value value, llvm::ArrayRef<int64_t> sizes);
+  /// The same along one dimension.
   mlir::Value padded(mlir::Value value, int64_t dim, int64_t size);
 
   /// With all leading dimensions that the fusion's products have as batches.

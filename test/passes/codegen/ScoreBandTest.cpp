@@ -8,6 +8,7 @@
 #include "mlir/IR/BuiltinOps.h"
 
 #include <gtest/gtest.h>
+#include <limits>
 #include <random>
 
 using namespace cleave;
@@ -188,6 +189,35 @@ TEST(ScoreBand, OfOneComparisonOrTensorIsTight) {
     EXPECT_TRUE(band->lower || *least == 1 - keys) << "seed " << seed << ": " << condition.text;
     EXPECT_TRUE(band->upper || *most == queries - 1) << "seed " << seed << ": " << condition.text;
   }
+}
+
+/// Numbers that are added: those of -1e8 and less hide, what is none does not.
+TEST(ScoreBand, OfNumbersThatAreAdded) {
+  mlir::MLIRContext context;
+  auto maskOf = [&](std::vector<float> numbers) {
+    auto type = mlir::RankedTensorType::get({3, 3}, mlir::Float32Type::get(&context));
+    return findScoreMask(HostTensor::fromAttribute(mlir::DenseElementsAttr::get(type, llvm::ArrayRef(numbers))));
+  };
+  constexpr float low = -1e9f, none = std::numeric_limits<float>::quiet_NaN(),
+                  infinite = -std::numeric_limits<float>::infinity();
+  auto causal = maskOf({0, low, infinite, 0, 0, low, 0, 0, 0});
+  ASSERT_TRUE(causal);
+  EXPECT_TRUE(causal->kind == MaskKind::Added && causal->isCausal());
+  auto biased = maskOf({0, low, low, -1, 0, low, -2, -1, 0});
+  ASSERT_TRUE(biased);
+  EXPECT_FALSE(biased->isExact);
+  EXPECT_EQ(biased->band, (ScoreBand{0, std::nullopt}));
+  auto band = maskOf({0, 0, low, low, 0, 0, low, low, 0});
+  ASSERT_TRUE(band);
+  EXPECT_EQ(band->band, (ScoreBand{-1, 0}));
+  EXPECT_TRUE(band->isExact);
+  EXPECT_FALSE(maskOf({0, low, none, 0, 0, low, 0, 0, 0}));
+  auto inside = maskOf({0, none, low, 0, 0, none, 0, 0, 0});
+  ASSERT_TRUE(inside);
+  EXPECT_EQ(inside->band, (ScoreBand{-1, std::nullopt}));
+  EXPECT_FALSE(inside->isExact);
+  EXPECT_FALSE(maskOf({1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_FALSE(maskOf(std::vector<float>(9, low)));
 }
 
 /// Numbers of eight bits begin again at 128.
