@@ -138,7 +138,7 @@ static void markNumbers(ModuleOp module, const WeightsStore &weights, bool train
   // Once for all layers that read it.
   module.walk([](dfg::ConstantOp constant) {
     auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
-    if (elements && !elements.isSplat())
+    if (elements && !elements.isSplat() && dfg::mayBeScoreMask(elements.getType()))
       dfg::markScoreMask(constant, HostTensor::fromAttribute(elements));
   });
 }

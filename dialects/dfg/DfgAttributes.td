@@ -82,9 +82,9 @@ def Dfg_MaskKindEnum : I32EnumAttr<"MaskKind", "how a tensor hides scores", [
 def Dfg_ScoreMaskAttr : Dfg_Attr<"ScoreMask", "score_mask"> {
   let summary = "which scores of attention a tensor leaves";
   let description = [{
-    As `dfg.score_mask` on a parameter or a constant, whose last two dimensions are those of queries and keys. By `kind` its numbers are
-    `added` to scores, or it is true for scores that are `seen`, or that are `hidden`. Nothing is left where a query's
-    position less a key's is below `lower` or above `upper`; where that is `exact`, all else is left as it is.
+    As `dfg.score_mask` on a parameter or a constant, whose last two dimensions are those of queries and keys. By `kind` its
+    numbers are `added` to scores, or it is true for scores that are `seen`, or that are `hidden`. Nothing is left where a
+    query's position less a key's is below `lower` or above `upper`; where that is `exact`, all else is left as it is.
 
     ```mlir
     #dfg.score_mask<kind = seen, lower = 0, upper = 299, exact = true>

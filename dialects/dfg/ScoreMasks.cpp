@@ -43,6 +43,8 @@ std::optional<double> numberOf(Value value) {
 
 //===-- tensors -----------------------------------------------------------------------------------------------===//
 
+static bool isReadableFloat(Type type) { return type.isF32() || type.isF64() || type.isF16() || type.isBF16(); }
+
 /// Reads an element of a tensor of booleans or floats.
 static double numberAt(const HostTensor &tensor, int64_t index) {
   Type type = tensor.getElementType();
@@ -57,9 +59,8 @@ static double numberAt(const HostTensor &tensor, int64_t index) {
 }
 
 std::optional<double> numberIn(const HostTensor &tensor) {
-  Type type = tensor.getElementType();
-  bool isReadable = type.isF32() || type.isF64() || type.isF16() || type.isBF16();
-  return isReadable && tensor.getNumElements() == 1 ? std::optional(numberAt(tensor, 0)) : std::nullopt;
+  return isReadableFloat(tensor.getElementType()) && tensor.getNumElements() == 1 ? std::optional(numberAt(tensor, 0))
+                                                                                  : std::nullopt;
 }
 
 namespace {
@@ -70,14 +71,19 @@ struct Seen {
 };
 } // namespace
 
+bool mayBeScoreMask(ShapedType type) {
+  Type element = type.getElementType();
+  ArrayRef<int64_t> shape = type.getShape();
+  return (element.isInteger(1) || isReadableFloat(element)) && shape.size() >= 2 && shape.back() >= 2 &&
+         shape[shape.size() - 2] >= 2;
+}
+
 /// The band of a tensor's elements that stay; none where it has both ends, of which an element is at the corner of each
 /// matrix of queries and keys.
 static std::optional<Seen> seenIn(const HostTensor &tensor, llvm::function_ref<bool(double)> stays) {
-  ArrayRef<int64_t> shape = tensor.getShape();
-  Type type = tensor.getElementType();
-  bool isReadable = type.isInteger(1) || type.isF32() || type.isF64() || type.isF16() || type.isBF16();
-  if (!isReadable || shape.size() < 2 || shape.back() < 2 || shape[shape.size() - 2] < 2)
+  if (!mayBeScoreMask(tensor.getType()))
     return std::nullopt;
+  ArrayRef<int64_t> shape = tensor.getShape();
   int64_t keys = shape.back(), queries = shape[shape.size() - 2], size = queries * keys;
   int64_t matrices = tensor.getNumElements() / size;
   auto isHidden = [&](int64_t corner) {
@@ -141,7 +147,8 @@ std::optional<ScoreMask> findScoreMask(Value value) {
   if (auto constant = value.getDefiningOp<ConstantOp>()) {
     if (auto known = marked(constant))
       return known;
-    if (auto elements = dyn_cast<DenseElementsAttr>(constant.getValue()); elements && !elements.isSplat())
+    if (auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
+        elements && !elements.isSplat() && mayBeScoreMask(elements.getType()))
       return findScoreMask(HostTensor::fromAttribute(elements));
   }
   auto read = value.getDefiningOp<ReadOp>();
@@ -372,7 +379,7 @@ std::optional<ScoreBand> findBand(const Attention &attention) {
     scores = op->getResult(0);
   }
   ScoreBand band = all.band;
-  if (band.isWhole(queries, keys))
+  if (band.isWhole(queries, keys) || band.isEmpty())
     return std::nullopt;
   if (!areInfinite && !(all.isExact && band.leavesKeys(queries, keys)))
     return std::nullopt;
@@ -380,10 +387,12 @@ std::optional<ScoreBand> findBand(const Attention &attention) {
 }
 
 double shareOfBlocks(const ScoreBand &band, int64_t rows, int64_t blocks, int64_t block) {
-  int64_t seen = 0;
-  for (int64_t row = 0; row != rows; ++row)
-    for (int64_t index = 0; index != blocks; ++index)
-      seen += !band.excludes(row, row, index * block, (index + 1) * block - 1);
+  int64_t seen = 0, columns = blocks * block;
+  for (int64_t row = 0; row != rows; ++row) {
+    int64_t first = band.upper ? std::max<int64_t>(0, row - *band.upper) : 0;
+    int64_t last = band.lower ? std::min(columns - 1, row - *band.lower) : columns - 1;
+    seen += first <= last ? last / block - first / block + 1 : 0;
+  }
   return static_cast<double>(seen) / static_cast<double>(rows * blocks);
 }
 

@@ -35,9 +35,11 @@ struct ScoreBand {
   bool excludes(int64_t firstRow, int64_t lastRow, int64_t firstColumn, int64_t lastColumn) const {
     return (lower && lastRow - firstColumn < *lower) || (upper && firstRow - lastColumn > *upper);
   }
-  /// Whether each of so many queries has a key in it.
+  /// Whether no pair can be in it.
+  bool isEmpty() const { return lower && upper && *lower > *upper; }
+  /// Whether each query has a key in it.
   bool leavesKeys(int64_t queries, int64_t keys) const;
-  /// Whether it has all pairs of so many queries and keys.
+  /// Whether all pairs are in it.
   bool isWhole(int64_t queries, int64_t keys) const {
     return (!lower || *lower <= 1 - keys) && (!upper || *upper >= queries - 1);
   }
@@ -53,6 +55,8 @@ struct ScoreMask {
   /// Whether it hides what comes after each query's own position, and nothing else.
   bool isCausal() const { return isExact && band == ScoreBand{0, std::nullopt}; }
 };
+/// Whether tensors of a type can be such: of truth values or floats, with queries and keys.
+bool mayBeScoreMask(mlir::ShapedType type);
 /// None of a tensor whose last two dimensions are not those of queries and keys, or that hides neither end. Of others
 /// than masks few elements are read.
 std::optional<ScoreMask> findScoreMask(const HostTensor &tensor);
@@ -65,8 +69,8 @@ void markScoreMask(mlir::Operation *op, const HostTensor &tensor);
 inline constexpr llvm::StringLiteral scoreMaskAttrName = "dfg.score_mask";
 
 /// The band outside of which masks hide all scores of attention, so that its results are the same without them; none
-/// where they hide nothing on either side, or where a query may be left without keys under a mask whose numbers are
-/// finite: softmax then weighs what is hidden.
+/// where they hide nothing on either side, or everything, or where a query may be left without keys under a mask whose
+/// numbers are finite: softmax then weighs what is hidden.
 std::optional<ScoreBand> findBand(const Attention &attention);
 /// The band of a condition that is true for scores that stay, with a bound at least; none where it has none.
 /// `isExact`: whether it is true for all pairs in the band.

@@ -55,6 +55,22 @@ private:
   StringRef name;
 };
 
+/// Builds functions of f32.
+class FloatBuilder : public dfg::ElementBuilder {
+public:
+  using ElementBuilder::ElementBuilder;
+
+  Value number(double value) const { return constant(getBuilder().getF32Type(), value); }
+  Value fma(Value a, Value b, Value c) const { return math::FmaOp::create(getBuilder(), getLocation(), a, b, c); }
+  /// The coefficients from the highest power on.
+  Value polynomial(Value x, ArrayRef<double> coefficients) const {
+    Value sum = number(coefficients.front());
+    for (double coefficient : coefficients.drop_front())
+      sum = fma(sum, x, number(coefficient));
+    return sum;
+  }
+};
+
 /// e^x of f32: x = n log 2 + r with |r| at most half of log 2 (Cody and Waite: Software Manual for the Elementary
 /// Functions, 1980), e^r = 1 + r + r^2 q(r) with the q of degree 4 that makes the largest relative error least, 3e-9,
 /// and n added to the exponent. Numbers below the smallest normal one become 0. Within 1.01 units in the last place.
@@ -67,30 +83,27 @@ public:
       return failure();
     Location location = op.getLoc();
     Type integer = rewriter.getI32Type();
-    dfg::ElementBuilder e(rewriter, location);
-    auto number = [&](double value) { return e.constant(op.getType(), value); };
-    auto fma = [&](Value a, Value b, Value c) { return math::FmaOp::create(rewriter, location, a, b, c).getResult(); };
+    FloatBuilder e(rewriter, location);
     auto bitsOf = [&](Value value) { return arith::BitcastOp::create(rewriter, location, integer, value).getResult(); };
     // Of numbers near 1.5 * 2^23 the last bit stands for 1: n, rounded to nearest, is in the lowest bits.
     constexpr double atUnits = 12582912.0;
     Value x = op.getOperand();
-    Value shifted = fma(x, number(1.4426950408889634), number(atUnits));
-    Value n = e.sub(shifted, number(atUnits));
-    Value r = fma(n, number(1.9046542121259336e-09), fma(n, number(-0.693147182464599609375), x));
-    Value q = number(0.001381459878757596);
-    for (double coefficient : {0.008368716575205326, 0.04166838899254799, 0.1666652113199234, 0.4999999403953552})
-      q = fma(q, r, number(coefficient));
-    Value power = e.add(fma(e.mul(r, r), q, r), number(1));
+    Value shifted = e.fma(x, e.number(1.4426950408889634), e.number(atUnits));
+    Value n = e.sub(shifted, e.number(atUnits));
+    Value r = e.fma(n, e.number(1.9046542121259336e-09), e.fma(n, e.number(-0.693147182464599609375), x));
+    Value q = e.polynomial(
+        r, {0.001381459878757596, 0.008368716575205326, 0.04166838899254799, 0.1666652113199234, 0.4999999403953552});
+    Value power = e.add(e.fma(e.mul(r, r), q, r), e.number(1));
     Value places = arith::ConstantOp::create(rewriter, location, rewriter.getIntegerAttr(integer, 23));
     Value exponent = arith::ShLIOp::create(rewriter, location, bitsOf(shifted), places);
     Value scaled = arith::AddIOp::create(rewriter, location, bitsOf(power), exponent);
     Value result = arith::BitcastOp::create(rewriter, location, op.getType(), scaled);
     // What is too large, or no number, stays that.
     constexpr double least = -87.33654, most = 88.72283;
-    Value infinite = e.add(x, number(std::numeric_limits<double>::infinity()));
-    Value isBeyond = arith::CmpFOp::create(rewriter, location, arith::CmpFPredicate::UGT, x, number(most));
+    Value infinite = e.add(x, e.number(std::numeric_limits<double>::infinity()));
+    Value isBeyond = arith::CmpFOp::create(rewriter, location, arith::CmpFPredicate::UGT, x, e.number(most));
     result = e.select(isBeyond, infinite, result);
-    rewriter.replaceOp(op, e.select(e.less(x, number(least)), number(0), result));
+    rewriter.replaceOp(op, e.select(e.less(x, e.number(least)), e.number(0), result));
     return success();
   }
 };
@@ -104,20 +117,16 @@ public:
   LogicalResult matchAndRewrite(math::TanhOp op, PatternRewriter &rewriter) const override {
     if (!op.getType().isF32())
       return failure();
-    dfg::ElementBuilder e(rewriter, op.getLoc());
-    auto number = [&](double value) { return e.constant(op.getType(), value); };
-    auto fma = [&](Value a, Value b, Value c) {
-      return math::FmaOp::create(rewriter, op.getLoc(), a, b, c).getResult();
-    };
-    Value x = op.getOperand(), square = e.mul(x, x), polynomial = number(-0.0060960231348872185);
-    for (double coefficient : {0.020996704697608948, -0.05385081097483635, 0.1333276927471161, -0.333333283662796})
-      polynomial = fma(polynomial, square, number(coefficient));
-    Value near = fma(e.mul(x, square), polynomial, x);
+    FloatBuilder e(rewriter, op.getLoc());
+    Value x = op.getOperand(), square = e.mul(x, x);
+    Value polynomial = e.polynomial(square, {-0.0060960231348872185, 0.020996704697608948, -0.05385081097483635,
+                                             0.1333276927471161, -0.333333283662796});
+    Value near = e.fma(e.mul(x, square), polynomial, x);
     Value magnitude = e.abs(x);
     Value power = e.exp(e.add(magnitude, magnitude));
-    Value far = e.sub(number(1), e.div(number(2), e.add(power, number(1))));
+    Value far = e.sub(e.number(1), e.div(e.number(2), e.add(power, e.number(1))));
     far = math::CopySignOp::create(rewriter, op.getLoc(), far, x);
-    rewriter.replaceOp(op, e.select(e.less(magnitude, number(0.625)), near, far));
+    rewriter.replaceOp(op, e.select(e.less(magnitude, e.number(0.625)), near, far));
     return success();
   }
 };

@@ -238,6 +238,23 @@ TEST(ScoreBand, NarrowPositionsHaveNone) {
 }
 
 TEST(ScoreBand, ShareOfBlocks) {
+  std::mt19937 random(1);
+  for (int i = 0; i != 500; ++i) {
+    auto draw = [&](int from, int to) { return std::uniform_int_distribution<int64_t>(from, to)(random); };
+    int64_t rows = draw(1, 20), blocks = draw(1, 5), block = draw(1, 6), seen = 0;
+    ScoreBand band;
+    if (draw(0, 2) != 0)
+      band.lower = draw(-30, 20);
+    if (!band.lower || draw(0, 1) != 0)
+      band.upper = draw(-30, 20);
+    if (band.isEmpty())
+      continue;
+    for (int64_t row = 0; row != rows; ++row)
+      for (int64_t index = 0; index != blocks; ++index)
+        seen += !band.excludes(row, row, index * block, (index + 1) * block - 1);
+    EXPECT_DOUBLE_EQ(shareOfBlocks(band, rows, blocks, block),
+                     static_cast<double>(seen) / static_cast<double>(rows * blocks));
+  }
   // Rows 0 to 3 by blocks of two columns: 1 + 1 + 2 + 2 of 8.
   EXPECT_DOUBLE_EQ(shareOfBlocks({0, std::nullopt}, 4, 2, 2), 6.0 / 8);
   EXPECT_DOUBLE_EQ(shareOfBlocks({0, 0}, 4, 2, 2), 4.0 / 8);
