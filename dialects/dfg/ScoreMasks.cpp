@@ -45,22 +45,36 @@ std::optional<double> numberOf(Value value) {
 
 static bool isReadableFloat(Type type) { return type.isF32() || type.isF64() || type.isF16() || type.isBF16(); }
 
-/// Reads an element of a tensor of booleans or floats.
-static double numberAt(const HostTensor &tensor, int64_t index) {
+/// A number of 16 bits.
+static float narrowNumber(Type type, uint16_t bits) {
+  return llvm::APFloat(cast<FloatType>(type).getFloatSemantics(), llvm::APInt(16, bits)).convertToFloat();
+}
+
+/// Calls a function with another one, which gives the element at an index of a tensor of booleans or floats.
+template <typename Use> static auto withElements(const HostTensor &tensor, Use use) {
   Type type = tensor.getElementType();
   if (type.isInteger(1))
-    return tensor.data()[index] != 0;
+    return use([data = tensor.data()](int64_t index) { return data[index] != 0 ? 1.0 : 0.0; });
   if (type.isF32())
-    return tensor.as<float>()[index];
+    return use([data = tensor.as<float>().data()](int64_t index) -> double { return data[index]; });
   if (type.isF64())
-    return tensor.as<double>()[index];
-  llvm::APFloat value(cast<FloatType>(type).getFloatSemantics(), llvm::APInt(16, tensor.as<uint16_t>()[index]));
-  return value.convertToDouble();
+    return use([data = tensor.as<double>().data()](int64_t index) { return data[index]; });
+  // There are few such numbers, and perhaps many elements.
+  std::vector<float> numbers(size_t(1) << 16);
+  for (size_t bits = 0; bits != numbers.size(); ++bits)
+    numbers[bits] = narrowNumber(type, bits);
+  return use([data = tensor.as<uint16_t>().data(), numbers = numbers.data()](int64_t index) -> double {
+    return numbers[data[index]];
+  });
 }
 
 std::optional<double> numberIn(const HostTensor &tensor) {
-  return isReadableFloat(tensor.getElementType()) && tensor.getNumElements() == 1 ? std::optional(numberAt(tensor, 0))
-                                                                                  : std::nullopt;
+  Type type = tensor.getElementType();
+  if (!isReadableFloat(type) || tensor.getNumElements() != 1)
+    return std::nullopt;
+  if (type.isF32() || type.isF64())
+    return withElements(tensor, [](auto elementAt) { return elementAt(0); });
+  return narrowNumber(type, tensor.as<uint16_t>().front());
 }
 
 namespace {
@@ -78,29 +92,31 @@ bool mayBeScoreMask(ShapedType type) {
          shape[shape.size() - 2] >= 2;
 }
 
-/// The band of a tensor's elements that stay; none where it has both ends, of which an element is at the corner of each
-/// matrix of queries and keys.
-static std::optional<Seen> seenIn(const HostTensor &tensor, llvm::function_ref<bool(double)> stays) {
-  if (!mayBeScoreMask(tensor.getType()))
-    return std::nullopt;
+/// The band of the elements that stay of a tensor that may be a mask; none where it has both ends, of which an element
+/// is at the corner of each matrix of queries and keys.
+template <typename Stays> static std::optional<Seen> seenIn(const HostTensor &tensor, Stays stays) {
   ArrayRef<int64_t> shape = tensor.getShape();
   int64_t keys = shape.back(), queries = shape[shape.size() - 2], size = queries * keys;
   int64_t matrices = tensor.getNumElements() / size;
   auto isHidden = [&](int64_t corner) {
-    return llvm::all_of(llvm::seq(matrices),
-                        [&](int64_t matrix) { return !stays(numberAt(tensor, matrix * size + corner)); });
+    return llvm::all_of(llvm::seq(matrices), [&](int64_t matrix) { return !stays(matrix * size + corner); });
   };
   if (!isHidden(keys - 1) && !isHidden(size - keys))
     return std::nullopt;
   int64_t lower = queries, upper = -keys, seen = 0;
-  for (int64_t row = 0; row != matrices * queries; ++row)
-    for (int64_t query = row % queries, key = 0; key != keys; ++key) {
-      if (!stays(numberAt(tensor, row * keys + key)))
-        continue;
-      ++seen;
-      lower = std::min(lower, query - key);
-      upper = std::max(upper, query - key);
-    }
+  for (int64_t row = 0; row != matrices * queries; ++row) {
+    int64_t query = row % queries, begin = row * keys, first = 0, last = keys - 1;
+    while (first != keys && !stays(begin + first))
+      ++first;
+    if (first == keys)
+      continue;
+    while (!stays(begin + last))
+      --last;
+    for (int64_t key = first; key <= last; ++key)
+      seen += stays(begin + key);
+    lower = std::min(lower, query - last);
+    upper = std::max(upper, query - first);
+  }
   if (seen == 0)
     return std::nullopt;
   int64_t all = 0;
@@ -115,22 +131,27 @@ static std::optional<Seen> seenIn(const HostTensor &tensor, llvm::function_ref<b
 }
 
 std::optional<ScoreMask> findScoreMask(const HostTensor &tensor) {
-  if (!tensor.getElementType().isInteger(1)) {
-    bool changes = false;
-    auto seen = seenIn(tensor, [&](double element) {
+  if (!mayBeScoreMask(tensor.getType()))
+    return std::nullopt;
+  return withElements(tensor, [&](auto elementAt) -> std::optional<ScoreMask> {
+    if (!tensor.getElementType().isInteger(1)) {
       // What is no number stays.
-      bool stays = !(element <= hiding);
-      changes |= stays && element != 0;
-      return stays;
-    });
-    return seen ? std::optional(ScoreMask{MaskKind::Added, seen->band, seen->isExact && !changes}) : std::nullopt;
-  }
-  auto whenTrue = seenIn(tensor, [](double element) { return element != 0; });
-  auto whenFalse = seenIn(tensor, [](double element) { return element == 0; });
-  // The complement of half a plane is one, too: queries see their own positions.
-  if (whenTrue && (!whenFalse || numberAt(tensor, 0) != 0))
-    return ScoreMask{MaskKind::Seen, whenTrue->band, whenTrue->isExact};
-  return whenFalse ? std::optional(ScoreMask{MaskKind::Hidden, whenFalse->band, whenFalse->isExact}) : std::nullopt;
+      auto stays = [&](int64_t index) { return !(elementAt(index) <= hiding); };
+      auto seen = seenIn(tensor, stays);
+      if (!seen)
+        return std::nullopt;
+      bool changes = false;
+      for (int64_t index = 0; seen->isExact && index != tensor.getNumElements(); ++index)
+        changes |= stays(index) && elementAt(index) != 0;
+      return ScoreMask{MaskKind::Added, seen->band, seen->isExact && !changes};
+    }
+    auto whenTrue = seenIn(tensor, [&](int64_t index) { return elementAt(index) != 0; });
+    auto whenFalse = seenIn(tensor, [&](int64_t index) { return elementAt(index) == 0; });
+    // The complement of half a plane is one, too: queries see their own positions.
+    if (whenTrue && (!whenFalse || elementAt(0) != 0))
+      return ScoreMask{MaskKind::Seen, whenTrue->band, whenTrue->isExact};
+    return whenFalse ? std::optional(ScoreMask{MaskKind::Hidden, whenFalse->band, whenFalse->isExact}) : std::nullopt;
+  });
 }
 
 std::optional<ScoreMask> findScoreMask(Value value) {

@@ -269,9 +269,10 @@ double Searcher::sharedBytes(unsigned first, unsigned last) const {
   unsigned begin = operatorsBefore(first), end = operatorsBefore(last);
   double bytes = 0;
   for (const SharedParameter &shared : graph.shared) {
-    auto isHere = [&](unsigned reader) { return reader >= begin && reader < end; };
-    auto here = static_cast<size_t>(
-        llvm::count_if(shared.readers, [&](unsigned reader) { return isHere(reader) || isHere(reader + count); }));
+    auto before = [&](unsigned at) { return llvm::lower_bound(shared.readers, at) - shared.readers.begin(); };
+    // Layers from the first one on again come after the last one.
+    unsigned again = std::max(begin, count) - count, lastAgain = std::max(end, count) - count;
+    auto here = static_cast<size_t>(before(end) - before(begin) + before(lastAgain) - before(again));
     if (here != 0 && here != shared.readers.size())
       bytes += shared.bytes;
   }

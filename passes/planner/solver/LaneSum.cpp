@@ -4,10 +4,10 @@
 
 #include "passes/planner/solver/LaneSum.h"
 
+#include "passes/planner/VectorTargets.h"
+
 namespace cleave::solver {
 namespace {
-
-#define CLEAVE_INLINE [[gnu::always_inline]] inline
 
 /// `width` neighbouring lanes.
 template <size_t width> struct VectorOf {
@@ -97,8 +97,7 @@ CLEAVE_INLINE void lowerLanesBy(double *least, const double *base, const LaneRow
 
 } // namespace
 
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define CLEAVE_FOR(processor) __attribute__((target(processor)))
+#if CLEAVE_HAS_VECTOR_TARGETS
 CLEAVE_FOR("avx512f")
 void lowerLanes(double *least, const double *base, const LaneRow *rows, size_t numRows, size_t count) {
   lowerLanesBy<8>(least, base, rows, numRows, count);
@@ -108,9 +107,9 @@ CLEAVE_FOR("avx2")
 void lowerLanes(double *least, const double *base, const LaneRow *rows, size_t numRows, size_t count) {
   lowerLanesBy<4>(least, base, rows, numRows, count);
 }
+#endif
 
 CLEAVE_FOR("default")
-#endif
 void lowerLanes(double *least, const double *base, const LaneRow *rows, size_t numRows, size_t count) {
   lowerLanesBy<2>(least, base, rows, numRows, count);
 }

@@ -4,6 +4,8 @@
 
 #include "passes/planner/solver/MinSum.h"
 
+#include "passes/planner/VectorTargets.h"
+
 #include <algorithm>
 
 namespace cleave::solver {
@@ -11,30 +13,30 @@ namespace {
 
 constexpr size_t blockSize = 256;
 
-void lower(double *__restrict least, double base, const double *__restrict a, size_t count) {
+CLEAVE_INLINE void lower(double *__restrict least, double base, const double *__restrict a, size_t count) {
   for (size_t i = 0; i != count; ++i) {
     double sum = base + a[i];
     least[i] = sum < least[i] ? sum : least[i];
   }
 }
 
-void lower(double *__restrict least, double base, const double *__restrict a, const double *__restrict b,
-           size_t count) {
+CLEAVE_INLINE void lower(double *__restrict least, double base, const double *__restrict a, const double *__restrict b,
+                         size_t count) {
   for (size_t i = 0; i != count; ++i) {
     double sum = base + a[i] + b[i];
     least[i] = sum < least[i] ? sum : least[i];
   }
 }
 
-void lower(double *__restrict least, double base, const double *__restrict a, const double *__restrict b,
-           const double *__restrict c, size_t count) {
+CLEAVE_INLINE void lower(double *__restrict least, double base, const double *__restrict a, const double *__restrict b,
+                         const double *__restrict c, size_t count) {
   for (size_t i = 0; i != count; ++i) {
     double sum = base + a[i] + b[i] + c[i];
     least[i] = sum < least[i] ? sum : least[i];
   }
 }
 
-void lowerInBlocks(double *least, double base, const double *const *rows, size_t numRows, size_t count) {
+CLEAVE_INLINE void lowerInBlocks(double *least, double base, const double *const *rows, size_t numRows, size_t count) {
   double sums[blockSize];
   for (size_t begin = 0; begin < count; begin += blockSize) {
     size_t size = std::min(blockSize, count - begin);
@@ -49,6 +51,7 @@ void lowerInBlocks(double *least, double base, const double *const *rows, size_t
 
 } // namespace
 
+CLEAVE_FOR_EACH
 void lowerToSum(double *least, double base, const double *const *rows, size_t numRows, size_t count) {
   switch (numRows) {
   case 1:

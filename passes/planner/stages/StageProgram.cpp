@@ -4,6 +4,8 @@
 
 #include "passes/planner/stages/StageProgram.h"
 
+#include "passes/planner/stages/ShiftedSums.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -140,23 +142,6 @@ bool StageProgram::isPermitted(const StagePath &path) const {
 }
 
 //===-- the programme -----------------------------------------------------------------------------------------===//
-
-/// here[d] = min(here[d], after[d - units] + seconds), for d of a range.
-static void lower(double *__restrict here, const double *__restrict after, double seconds, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    double value = after[i] + seconds;
-    here[i] = value < here[i] ? value : here[i];
-  }
-}
-
-/// The same, with other seconds where `crosses` is not zero.
-static void lowerByHost(double *__restrict here, const double *__restrict after, double within, double across,
-                        const double *__restrict crosses, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    double value = after[i] + (crosses[i] != 0 ? across : within);
-    here[i] = value < here[i] ? value : here[i];
-  }
-}
 
 /// Improves the sums from `cut` by stages on reserved runs, which leave as many devices as they find.
 void StageProgram::improveReserved(unsigned cut, std::vector<double> &here, const std::vector<double> &after,
