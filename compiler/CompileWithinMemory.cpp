@@ -200,13 +200,15 @@ static Expected<CompiledModel> compileFaster(const CompileRequest &request, Mess
   auto compiled = compileWithinMemory(request, messages);
   if (!compiled || !searchesAmongUnlike(request, *compiled))
     return compiled;
+  const double found = simulatedSeconds(*compiled);
+  if (found < 0)
+    return compiled;
   struct Other {
     const char *strategy, *is;
   };
   SmallVector<Other> others = {{"data", "the batch in equal parts"}};
   if (request.target.train && compiled->plan.size() <= smallPlan)
     others.push_back({"pipeline", "a pipeline"});
-  const double found = simulatedSeconds(*compiled);
   double least = found;
   const Other *taken = nullptr;
   for (const Other &candidate : others) {

@@ -14,6 +14,9 @@ namespace cleave::stages {
 /// Entries of all levels: a quarter of a GiB.
 static constexpr size_t mostEntries = size_t(1) << 25;
 
+/// What an edge that is looked at takes, in steps of the loops over positions, of which processors take several at once.
+static constexpr uint64_t stepsOfEdge = 3;
+
 //===-- selection ---------------------------------------------------------------------------------------------===//
 
 /// Within the bounds only the sum and the memory matter between ways for the same layers and devices.
@@ -21,7 +24,7 @@ void StageProgram::selectWays(StageBounds bounds) {
   selected.resize(edges.ways.size());
   for (size_t i = 0; i < selected.size(); ++i) {
     selected[i].clear();
-    steps += edges.ways[i].ways.size();
+    steps += stepsOfEdge * edges.ways[i].ways.size();
     // The one that adds least comes first: a later one is worth what it adds only for its memory.
     unsigned most = 0;
     for (const StageWay &way : edges.ways[i].ways)
@@ -43,7 +46,7 @@ bool StageProgram::select(StageBounds bounds) {
   std::vector<unsigned> units(edges.groups.size(), 0);
   for (unsigned cut = end; cut-- > 0;) {
     stepsFrom[cut].clear();
-    steps += edges.begin[cut + 1] - edges.begin[cut];
+    steps += stepsOfEdge * (edges.begin[cut + 1] - edges.begin[cut]);
     for (size_t i = edges.begin[cut]; i < edges.begin[cut + 1]; ++i) {
       const StageEdge &edge = edges.edges[i];
       if (leastStages[edge.last] == unreachable)
@@ -103,7 +106,7 @@ bool StageProgram::findBands() {
   highest.assign(end + 1, 0);
   lowest[end] = 0;
   for (const std::vector<Step> &from : stepsFrom)
-    steps += 2 * from.size() * parts.size();
+    steps += stepsOfEdge * 2 * from.size() * parts.size();
   for (unsigned cut = end; cut-- > 0;)
     for (const Step &step : stepsFrom[cut]) {
       unsigned after = lowest[step.last];

@@ -40,7 +40,7 @@ double stepSeconds(const StageProblem &problem, StageCosts &costs, std::vector<S
 namespace {
 
 /// Steps of inner loops after which the search ends: a few tenths of a second.
-constexpr uint64_t mostWork = 400'000'000;
+constexpr uint64_t mostWork = 1'200'000'000;
 /// Orders of runs that are tried: all of six runs.
 constexpr unsigned mostOrders = 720;
 /// Orders of which pipelines of equal stages are tried: all of four runs.
