@@ -121,7 +121,9 @@ private:
 
   void explore(Cell cell) {
     trim(cell);
-    if (!program.select({loads[cell.load.high], perSteps[cell.perStep.high]}) || !canWin(cell, program.leastSum()))
+    double mostSum = best.seconds - loads[cell.load.low] - perSteps[cell.perStep.low];
+    if (!program.select({loads[cell.load.high], perSteps[cell.perStep.high]}, mostSum) ||
+        !canWin(cell, program.leastSum()))
       return;
     StagePath path = program.relaxed();
     if (!path.isFeasible() || !canWin(cell, path.sum))

@@ -14,7 +14,8 @@ namespace cleave::stages {
 /// Entries of all levels: a quarter of a GiB.
 static constexpr size_t mostEntries = size_t(1) << 25;
 
-/// What an edge that is looked at takes, in steps of the loops over positions, of which processors take several at once.
+/// What an edge that is looked at takes, in steps of the loops over positions, of which processors take several at
+/// once.
 static constexpr uint64_t stepsOfEdge = 3;
 
 //===-- selection ---------------------------------------------------------------------------------------------===//
@@ -35,7 +36,7 @@ void StageProgram::selectWays(StageBounds bounds) {
   }
 }
 
-bool StageProgram::select(StageBounds bounds) {
+bool StageProgram::select(StageBounds bounds, double mostSum) {
   selectWays(bounds);
   unsigned end = edges.lastCut();
   stepsFrom.resize(end + 1);
@@ -43,7 +44,6 @@ bool StageProgram::select(StageBounds bounds) {
   freeSum.assign(end + 1, infinity);
   leastStages[end] = 0;
   freeSum[end] = 0;
-  std::vector<unsigned> units(edges.groups.size(), 0);
   for (unsigned cut = end; cut-- > 0;) {
     stepsFrom[cut].clear();
     steps += stepsOfEdge * (edges.begin[cut + 1] - edges.begin[cut]);
@@ -61,27 +61,49 @@ bool StageProgram::select(StageBounds bounds) {
       if (least == infinity)
         continue;
       for (const StageWay *way : selected[edge.ways]) {
-        if (way->mostStages <= leastStages[edge.last])
+        double sum = way->ramp + least + freeSum[edge.last];
+        if (way->mostStages <= leastStages[edge.last] || sum > mostSum)
           continue;
         Step &step = stepsFrom[cut].emplace_back(
             Step{&edge, way, edge.last, alike.group, alike.devices, 0, way->mostStages, transfers});
         for (double &total : step.totals)
           total += way->ramp;
-        if (!edges.groups[alike.group].reserved)
-          units[alike.group] = std::gcd(units[alike.group], alike.devices);
         leastStages[cut] = std::min(leastStages[cut], leastStages[edge.last] + 1);
-        freeSum[cut] = std::min(freeSum[cut], way->ramp + least + freeSum[edge.last]);
+        freeSum[cut] = std::min(freeSum[cut], sum);
       }
     }
   }
   if (leastStages.front() == unreachable || (problem.numStages && leastStages.front() > *problem.numStages))
     return false;
+  leaveOutAbove(mostSum);
+  std::vector<unsigned> units(edges.groups.size(), 0);
+  for (const std::vector<Step> &from : stepsFrom)
+    for (const Step &step : from)
+      if (!isReserved(step))
+        units[step.group] = std::gcd(units[step.group], step.devices);
   if (problem.useAllDevices)
     for (const PlacedRun &run : runs)
       if (units[run.group] == 0 || run.count % units[run.group] != 0)
         return false;
   layOutRuns(units);
   return findBands();
+}
+
+/// Leaves out what is on no path from the first cut to the last one whose sum, on any number of devices, is at most
+/// that.
+void StageProgram::leaveOutAbove(double mostSum) {
+  std::vector<double> before(stepsFrom.size(), infinity);
+  before.front() = 0;
+  for (unsigned cut = 0; cut != edges.lastCut(); ++cut) {
+    steps += stepsOfEdge * stepsFrom[cut].size();
+    std::erase_if(stepsFrom[cut], [&](const Step &step) {
+      double sum = before[cut] + *std::min_element(step.totals.begin(), step.totals.end());
+      if (sum + freeSum[step.last] > mostSum)
+        return true;
+      before[step.last] = std::min(before[step.last], sum);
+      return false;
+    });
+  }
 }
 
 void StageProgram::layOutRuns(const std::vector<unsigned> &units) {

@@ -49,8 +49,9 @@ public:
   StageProgram(const StageProblem &problem, const StageEdges &edges, std::vector<PlacedRun> runs, Levels &levels)
       : problem(problem), edges(edges), runs(std::move(runs)), levels(levels) {}
 
-  /// Keeps the edges within bounds. False where no path is left. To be called before the others.
-  bool select(StageBounds bounds);
+  /// Keeps the edges within bounds that are on paths whose sum may be at most `mostSum`. False where no path is left.
+  /// To be called before the others.
+  bool select(StageBounds bounds, double mostSum);
   /// No path of selected edges has a smaller sum, on however many devices.
   double leastSum() const { return freeSum.front(); }
   /// The least sum where only so many microbatches are in flight as the least possible number of stages keeps, and any
@@ -89,6 +90,7 @@ private:
   Hop hopOf(const Step &step, const Part *part, unsigned position) const {
     return isReserved(step) ? Hop::BetweenRuns : hopAt(*part, position);
   }
+  void leaveOutAbove(double mostSum);
   void layOutRuns(const std::vector<unsigned> &units);
   bool findBands();
   void improve(unsigned cut, std::vector<double> &here, const std::vector<double> &after, unsigned stagesLeft);
