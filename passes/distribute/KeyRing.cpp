@@ -144,7 +144,7 @@ static bool isLikeResult(dfg::Attention &attention) {
 
 std::optional<KeyRing> findKeyRing(dfg::SoftmaxOp softmax, const dist::MeshShape &mesh, std::string &why) {
   why.clear();
-  auto found = dfg::findAttention(softmax);
+  auto found = dfg::findAttention(softmax, nullptr, dfg::ScoreTypes::Any);
   if (!found)
     return std::nullopt;
   SmallVector<KeyOperand> operands = keyOperands(*found);
@@ -223,10 +223,22 @@ private:
     return make<dfg::ReduceOp>(value, kind, ArrayRef<int64_t>(tensorType(value).getRank() - 1), /*keep_dims=*/true);
   }
   Value scalar(double number) {
-    Type element = attention.getScoresType().getElementType();
+    Type element = wideType();
     auto type = RankedTensorType::get({}, element);
     return make<dfg::ConstantOp>(DenseElementsAttr::get(type, Attribute(builder.getFloatAttr(element, number))));
   }
+  /// Chunks are joined in f64 where scores are that, else in f32: with each chunk numbers of 16 bits would be rounded
+  /// once more.
+  Type wideType() {
+    Type element = attention.getScoresType().getElementType();
+    return element.isF64() ? element : builder.getF32Type();
+  }
+  Value toType(Value value, Type element) {
+    return tensorType(value).getElementType() == element ? value : make<dfg::CastOp>(value, element);
+  }
+  Value widened(Value value) { return toType(value, wideType()); }
+  /// With elements as those of another value.
+  Value castLike(Value value, Value other) { return toType(value, tensorType(other).getElementType()); }
   Value powers(Value of, Value from) { return make<dfg::ExpOp>(make<dfg::SubOp>(of, from)); }
   /// A number a query under the shape of the result, or of scores, with one element in the last dimension.
   Value queries(Value value, Type like) {
@@ -260,18 +272,19 @@ private:
     SmallVector<KeyOperand> operands = keyOperands(attention);
     SmallVector<Gathered> gathered = gatheredOf(ArrayRef(operands).take_front(2));
     int64_t last = attention.getScoresType().getRank() - 1;
-    bool isDouble = attention.getScoresType().getElementType().isF64();
-    Value lowest = scalar(isDouble ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest());
+    Value lowest =
+        scalar(wideType().isF64() ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest());
     Value largest, sum, values;
     for (int64_t step = 0; step != ring.numSteps(); ++step) {
       chunks.begin(step, gathered);
-      Value scores = chunks.chunk(attention.softmax.getInput(), last);
+      Value scores = widened(chunks.chunk(attention.softmax.getInput(), last));
       // Where a mask leaves nothing of a chunk, powers are to be 0, not those of infinity less infinity.
       Value most = reduce(scores, dfg::ReduceKind::Max), chunkLargest = make<dfg::MaxOp>(most, lowest);
-      Value weights = powers(scores, chunkLargest);
-      Value chunkSum = reduce(weights, dfg::ReduceKind::Sum);
+      // As the product reads them: what they are divided by is the sum of these.
+      Value weights = castLike(powers(scores, chunkLargest), attention.softmax.getResult());
+      Value chunkSum = reduce(widened(weights), dfg::ReduceKind::Sum);
       chunks.replaced[attention.softmax.getResult()] = weights;
-      Value chunkValues = chunks.apply(attention.result, keysFactor(attention.result->getOpOperand(0)));
+      Value chunkValues = widened(chunks.apply(attention.result, keysFactor(attention.result->getOpOperand(0))));
       if (step == 0) {
         // Summed up at once: else the weights would wait for the next chunk's.
         std::tie(sum, values) = std::pair(running(chunkSum), chunkValues);
@@ -284,7 +297,7 @@ private:
       values = join(values, before, chunkValues, now);
       largest = both;
     }
-    result = make<dfg::DivOp>(values, queries(sum, values.getType()));
+    result = castLike(make<dfg::DivOp>(values, queries(sum, values.getType())), attention.result.getResult());
     if (attention.gradient)
       logSum = make<dfg::AddOp>(largest, make<dfg::LogOp>(sum));
   }
@@ -295,8 +308,9 @@ private:
 
   /// The sums over the keys of weights and their gradient are those of the result and its gradient.
   Value sumOfGradient() {
-    Value product = make<dfg::MulOp>(attention.gradient->weights.getLhs(), result);
-    return queries(reduce(product, dfg::ReduceKind::Sum), attention.gradient->sums.getType());
+    Value product = make<dfg::MulOp>(widened(attention.gradient->weights.getLhs()), widened(result));
+    Value sums = attention.gradient->sums.getResult();
+    return castLike(queries(reduce(product, dfg::ReduceKind::Sum), sums.getType()), sums);
   }
 
   void writeBackward() {
@@ -313,13 +327,14 @@ private:
     for (int64_t step = 0; step != ring.numSteps(); ++step) {
       chunks.replaced.erase(attention.softmax.getResult());
       chunks.begin(step, gathered);
-      chunks.replaced[attention.softmax.getResult()] = powers(chunks.chunk(attention.softmax.getInput(), last), logSum);
+      Value scores = widened(chunks.chunk(attention.softmax.getInput(), last));
+      chunks.replaced[attention.softmax.getResult()] = castLike(powers(scores, logSum), attention.softmax.getResult());
       for (auto [use, sum] : llvm::zip_equal(gradient.overQueries, overQueries)) {
         Value term = chunks.apply(use->getOwner(), keysFactor(*use));
         sum = sum ? running(make<dfg::AddOp>(passGradient(chunks, *use, sum, step - 1), term)) : term;
       }
       for (auto [use, sum] : llvm::zip_equal(gradient.overKeys, overKeys)) {
-        Value term = chunks.apply(use->getOwner(), keysFactor(*use));
+        Value term = widened(chunks.apply(use->getOwner(), keysFactor(*use)));
         sum = sum ? running(make<dfg::AddOp>(sum, term)) : term;
       }
     }
@@ -333,7 +348,7 @@ private:
       }
     }
     for (auto [use, sum] : llvm::zip_equal(gradient.overKeys, overKeys))
-      use->getOwner()->getResult(0).replaceAllUsesWith(sum);
+      use->getOwner()->getResult(0).replaceAllUsesWith(castLike(sum, use->getOwner()->getResult(0)));
     for (Operation *scatter : llvm::reverse(scatters))
       scatter->erase();
   }

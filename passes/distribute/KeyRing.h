@@ -37,8 +37,10 @@ std::optional<KeyRing> findKeyRing(dfg::SoftmaxOp softmax, const dist::MeshShape
 ///
 ///   m' = max(m, m_c)    l' = e^(m - m') l + e^(m_c - m') l_c    o' = e^(m - m') o + e^(m_c - m') o_c
 ///
-/// The result is o / l. The backward pass brings the chunks once more and makes the weights again, e^(s - m - log l);
-/// the gradients of a chunk's keys and values go around with it and end where the chunk is from.
+/// The result is o / l. Where scores have 16 bits, the e^(s - m_c) are rounded as the product with the values reads
+/// them, and l_c is the sum of these; m, l and o are f32. The backward pass brings the chunks once more and makes the
+/// weights again, e^(s - m - log l); the gradients of a chunk's keys and values go around with it and end where the
+/// chunk is from.
 void writeKeyRing(KeyRing &ring);
 
 } // namespace cleave

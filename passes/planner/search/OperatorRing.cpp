@@ -45,7 +45,7 @@ KeyTimes OperatorWork::keyTimesOf(const Operator &op, const Factors &factors, co
   cut.scores = grid.localBytes(bytesOf(graph.tensors[op.results.front()]), scores);
   cut.numKeys = static_cast<double>(op.scores->keys);
   cut.training = options.training;
-  cut.isOneKernel = cost.isOfProcessors() && streamsScores(op, gathered);
+  cut.isOneKernel = streamsScores(op, gathered);
   return keyTimes(cut, cost, grid.getCost(), axes);
 }
 

@@ -242,7 +242,8 @@ void Piece::Builder::addChoices(unsigned variable, const Operator &op, const Fac
   std::optional<bool> isRing = known == fixed.end() ? std::nullopt : known->second.isRing;
   if (!isRing && options.keys != Keys::Auto)
     isRing = options.keys == Keys::Ring;
-  bool mayBeRing = isRing.value_or(true) && this->mayBeRing(op, factors);
+  bool isLookedAt = isRing ? *isRing : op.scores && mayPayInRing(*op.scores, options.precision.activation < 1);
+  bool mayBeRing = isLookedAt && this->mayBeRing(op, factors);
   if (!mayBeRing || !isRing)
     addChoice(variable, factors);
   if (mayBeRing)

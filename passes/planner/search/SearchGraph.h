@@ -157,6 +157,14 @@ struct AttentionRow {
   unsigned result() const { return operators.back(); }
 };
 
+/// Whether the search looks at rings by itself for attention with that many keys. In 16 bits no plan of
+/// docs/planning.md is faster with rings of fewer, and each choice that is open takes time and loosens the bound of all
+/// plans.
+inline bool mayPayInRing(const Operator::Scores &scores, bool isNarrow) {
+  constexpr int64_t fewestKeys = 8192;
+  return !isNarrow || scores.keys >= fewestKeys;
+}
+
 /// Between operators `at - 1` and `at`.
 struct Boundary {
   unsigned at = 0;

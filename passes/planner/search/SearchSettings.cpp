@@ -367,10 +367,10 @@ bool Searcher::fits(const IntervalSums &sums, unsigned kind, unsigned first, int
   return sums.stateBytes(0) + sums.transient + (request.training ? inFlight * sums.saved : 0) <= memoryOf(kind);
 }
 
-Keys Searcher::keys() const { return request.elementType == "f32" ? request.keys : Keys::Gather; }
-
 bool Searcher::mayHaveRings() const {
-  return keys() == Keys::Auto && llvm::any_of(graph.attentions, [](const AttentionRow &row) { return row.mayBeRing; });
+  return request.keys == Keys::Auto && llvm::any_of(graph.attentions, [&](const AttentionRow &row) {
+           return row.mayBeRing && mayPayInRing(*graph.operators[row.scores()].scores, precision().activation < 1);
+         });
 }
 
 double Searcher::trainedBytes() const {
@@ -421,7 +421,7 @@ unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, in
     setting.options.bucketBytes = std::min(bucket, setting.options.bucketBytes);
   setting.options.executor = machine.executor;
   setting.options.hidden = hidden;
-  setting.options.keys = keys();
+  setting.options.keys = request.keys;
   setting.options.roles = known.roles;
   setting.options.offload = offloadsOfRuns[kind];
   if (request.training && request.optimizerInHost.value_or(false))

@@ -228,8 +228,6 @@ private:
   llvm::ArrayRef<unsigned> membersOf(const Run &run, unsigned count) const;
   Precision precision() const;
   double trainedBytes() const;
-  /// Attention in narrower arithmetic is not found where programs are divided: its keys are gathered.
-  Keys keys() const;
   /// Whether keys of some attention may go around, or not.
   bool mayHaveRings() const;
   /// Bytes of parameters, gradients and optimizer state of layers, all devices together.

@@ -47,6 +47,32 @@ dfg.graph @causal(%q: tensor<8x8xf32>, %k: tensor<8x8xf32>, %b: tensor<8x8xf32>)
   dfg.return %9 : tensor<8x8xf32>
 }
 
+// Scores of 16 bits are joined in f32; products read what they did. What results are divided by is the sum of weights as
+// the product reads them.
+// CHECK-LABEL: dist.program @narrow.pair
+// CHECK-NOT: all_gather
+// CHECK: dist.permute %{{.*}} : tensor<4x8xbf16> -> tensor<4x8xbf16>
+// CHECK: %[[S:.*]] = dfg.dot_general {{.*}} -> tensor<4x4xbf16>
+// CHECK: %[[WIDE:.*]] = dfg.cast %[[S]] {to = f32}
+// CHECK: dfg.reduce %[[WIDE]]
+// CHECK: %[[E:.*]] = dfg.exp {{.*}} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+// CHECK: %[[W:.*]] = dfg.cast %[[E]] {to = bf16}
+// CHECK: %[[AGAIN:.*]] = dfg.cast %[[W]] {to = f32}
+// CHECK: dfg.reduce %[[AGAIN]]
+// CHECK: %[[O:.*]] = dfg.dot_general %[[W]], {{.*}} -> tensor<4x8xbf16>
+// CHECK: dfg.cast %[[O]] {to = f32}
+// CHECK: %[[R:.*]] = dfg.div {{.*}} : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x8xf32>
+// CHECK: %[[OUT:.*]] = dfg.cast %[[R]] {to = bf16}
+// CHECK: dist.return %[[OUT]]
+dfg.graph @narrow(%q: tensor<8x8xbf16>, %k: tensor<8x8xbf16>) -> tensor<8x8xbf16> {
+  %0 = dfg.neg %k {dist.place = #dist.place<@pair, by = "t", split = <{d0 = ["x"]}>>} : (tensor<8x8xbf16>) -> tensor<8x8xbf16>
+  %1 = dfg.abs %k {dist.place = #dist.place<@pair, by = "t", split = <{d0 = ["x"]}>>} : (tensor<8x8xbf16>) -> tensor<8x8xbf16>
+  %2 = dfg.dot_general %q, %0 {lhs_batch = array<i64>, lhs_contracting = array<i64: 1>, rhs_batch = array<i64>, rhs_contracting = array<i64: 1>, dist.place = #dist.place<@pair, by = "t", split = <{m = ["x"]}>>} : (tensor<8x8xbf16>, tensor<8x8xbf16>) -> tensor<8x8xbf16>
+  %3 = dfg.softmax %2 {dim = 1 : i64, dist.place = #dist.place<@pair, by = "t", split = <{d0 = ["x"]}>>} : (tensor<8x8xbf16>) -> tensor<8x8xbf16>
+  %4 = dfg.dot_general %3, %1 {lhs_batch = array<i64>, lhs_contracting = array<i64: 1>, rhs_batch = array<i64>, rhs_contracting = array<i64: 0>, dist.place = #dist.place<@pair, by = "t", split = <{m = ["x"]}>>} : (tensor<8x8xbf16>, tensor<8x8xbf16>) -> tensor<8x8xbf16>
+  dfg.return %4 : tensor<8x8xbf16>
+}
+
 // Devices with unequal numbers of keys gather them.
 // CHECK-LABEL: dist.program @unequal.three
 // CHECK-NOT: dist.permute

@@ -99,7 +99,7 @@ TEST_F(OneAttention, CountsBothWaysAsFormulasDo) {
   };
   Sums gathered = sumsWith(false), ring = sumsWith(true);
   EXPECT_NEAR(gathered.forwardExchange, 2 * passAround, 1e-12);
-  double chunk = 2 * product(1 / p) + memory(2 * allScores / p);
+  double chunk = 2 * product(1 / p) + memory(3 * allScores / p);
   double join = memory(3 * oneKeys / p + 4 * 4 * length / p);
   double steps = std::max(chunk, 2 * hop) + (p - 2) * std::max(chunk + join, 2 * hop) + chunk + join;
   // Kernels of all keys take what they take; the rest of the ring comes on top.
@@ -118,26 +118,54 @@ TEST_F(OneAttention, HasNoRingOfWholeKeys) {
   EXPECT_TRUE(solver::solve(pieceWith(/*isRing=*/false, /*cutsKeys=*/false)->problem).isFeasible());
 }
 
+/// Inputs are whole or cut as their first readers are: cuts these, so that keys have to come.
+FixedFactors cutReaders(const SearchGraph &graph) {
+  FixedFactors fixed;
+  for (auto [index, op] : llvm::enumerate(graph.operators))
+    if (op.cost.costClass == CostClass::Elementwise)
+      for (unsigned axis : {0u, 1u})
+        fixed[index].axes.push_back({axis, op.rule.results.front().front().front()});
+  return fixed;
+}
+
+unsigned numRings(const Piece &piece, const std::vector<unsigned> &choices) {
+  auto keys = piece.keysOf(choices);
+  return llvm::count_if(keys, [](auto &decision) { return decision && decision->isRing; });
+}
+
 // Elimination finds what trying all finds, on two axes, whatever links take, with the ring where it is faster.
 TEST(KeysOfAttention, AreThoseOfTryingAll) {
   for (auto [link, isRing] : {std::pair(LinkSpec{1e9, alpha}, true), {LinkSpec{1e13, 0}, false}}) {
     ModelGraph model(attentionOf(2048, 64));
     MachineGrid on(machineWith(link.bandwidth, link.latency), {2, 2});
-    // Inputs are whole or cut as their first readers are: these are cut, so that keys have to come.
-    FixedFactors fixed;
-    for (auto [index, op] : llvm::enumerate(model.graph.operators))
-      if (op.cost.costClass == CostClass::Elementwise)
-        for (unsigned axis : {0u, 1u})
-          fixed[index].axes.push_back({axis, op.rule.results.front().front().front()});
-    Piece piece(model.graph, 0, model.graph.operators.size(), none, none, on.grid, on.cost, PieceOptions(), fixed);
+    Piece piece(model.graph, 0, model.graph.operators.size(), none, none, on.grid, on.cost, PieceOptions(),
+                cutReaders(model.graph));
     ASSERT_LE(solver::numCombinations(piece.problem), 1e6);
     solver::ChoiceSolution ours = solver::solve(piece.problem),
                            all = solver::solve(piece.problem, {.method = solver::Method::Exhaustive});
     ASSERT_TRUE(ours.isFeasible());
     EXPECT_DOUBLE_EQ(ours.seconds, all.seconds);
-    auto keys = piece.keysOf(ours.choices);
-    EXPECT_EQ(llvm::count_if(keys, [](auto &decision) { return decision && decision->isRing; }), isRing ? 1 : 0);
+    EXPECT_EQ(numRings(piece, ours.choices), isRing ? 1u : 0u);
   }
+}
+
+// By itself the search looks at rings in 16 bits where sequences are long; whoever asks for them has them on short
+// ones, too.
+TEST(KeysOfAttention, GoAroundInShortSequencesWhereAskedFor) {
+  for (bool isNarrow : {false, true})
+    for (Keys keys : {Keys::Auto, Keys::Ring}) {
+      ModelGraph model(attentionOf(2048, 64));
+      MachineGrid on(machineWith(1e9), {2, 2});
+      PieceOptions options;
+      options.keys = keys;
+      if (isNarrow)
+        options.precision = {.activation = 0.5};
+      Piece piece(model.graph, 0, model.graph.operators.size(), none, none, on.grid, on.cost, options,
+                  cutReaders(model.graph));
+      solver::ChoiceSolution found = solver::solve(piece.problem);
+      ASSERT_TRUE(found.isFeasible());
+      EXPECT_EQ(numRings(piece, found.choices), isNarrow && keys == Keys::Auto ? 0u : 1u);
+    }
 }
 
 struct FoundKeys {
@@ -156,21 +184,22 @@ FoundKeys countKeys(const FoundPlan &plan) {
 /// A transformer of two layers over a long sequence.
 ModelGraph longSequence(int64_t batch) {
   return ModelGraph(
-      "gpt", {{"layers", 2}, {"hidden", 64}, {"heads", 2}, {"sequence", 1024}, {"vocabulary", 64}, {"batch", batch}});
+      "gpt", {{"layers", 2}, {"hidden", 64}, {"heads", 2}, {"sequence", 8192}, {"vocabulary", 64}, {"batch", batch}});
 }
 
 // Whichever way keys come, and whatever is fixed: no plan takes less than the bound of all, nor than its own.
 TEST(KeysOfAttention, TakeNoLessThanTheBound) {
-  unsigned rings = 0;
+  unsigned rings = 0, narrowRings = 0;
   for (bool training : {false, true})
-    for (double linkBandwidth : {2e8, 1e10})
-      for (double limit : {0.0, 24.0 * (1 << 20)}) {
+    for (auto [linkBandwidth, isNarrow] : {std::pair(2e8, false), std::pair(1e10, false), std::pair(1e10, true)})
+      for (double limit : {0.0, (isNarrow ? 1.0 : 2.0) * (1u << 30)}) {
         ModelGraph model = longSequence(2);
         Machine machine = machineWith(linkBandwidth);
         SearchRequest request;
         request.training = training;
         request.considersOthers = false;
         request.memoryLimit = limit;
+        request.elementType = isNarrow ? "bf16" : "f32";
         auto found = findPlan(model.graph, machine, request);
         if (std::holds_alternative<SearchFailure>(found)) {
           ASSERT_GT(limit, 0) << std::get<SearchFailure>(found).message;
@@ -192,7 +221,7 @@ TEST(KeysOfAttention, TakeNoLessThanTheBound) {
                 if (!plan)
                   continue;
                 FoundKeys ways = countKeys(*plan);
-                rings += ways.rings;
+                (isNarrow ? narrowRings : rings) += ways.rings;
                 EXPECT_TRUE(keys != Keys::Ring || ways.gathered == 0);
                 EXPECT_TRUE(keys != Keys::Gather || ways.rings == 0);
                 EXPECT_GE(plan->seconds, least) << "sequence " << sequence << ", data " << data;
@@ -200,6 +229,7 @@ TEST(KeysOfAttention, TakeNoLessThanTheBound) {
               }
       }
   EXPECT_GT(rings, 0u);
+  EXPECT_GT(narrowRings, 0u);
 }
 
 } // namespace
