@@ -306,8 +306,16 @@ private:
     for (const Compared &tensor : tensors)
       add({entry.name, tensor.name, tensor.isChange,
            runtime::compare(tensor.actual, tensor.expected, tensor.isFloat ? tolerance.rtol : 0,
-                            (tolerance.atol + narrow) * tensor.scale + tensor.storing)});
+                            (tolerance.atol + narrow) * tensor.scale + tensor.storing + nearTies(tensor))});
     return Error::success();
+  }
+
+  /// By how much the count of correct predictions may differ in narrower arithmetic, in which the two largest results
+  /// may change places where they are nearly equal: by what that arithmetic changes, and one.
+  double nearTies(const Compared &tensor) const {
+    return beside && !tensor.isChange && tensor.name == "correct"
+               ? runtime::compare(tensor.expected, tensor.other, 0, 0).maxError + 1
+               : 0;
   }
 
   /// The most that other arithmetic changes of any tensor, in relation to its scale.

@@ -50,7 +50,8 @@ struct TensorDifference {
 /// equal.
 ///
 /// `beside` is the expected plan in other arithmetic, or null: the tolerance's share of what that changes most, of any
-/// tensor in relation to the tensor's scale, is added to atol.
+/// tensor in relation to the tensor's scale, is added to atol; and the count of correct predictions may be off by what
+/// that changes, and one.
 Expected<std::vector<TensorDifference>> compareTraining(const RunnablePlan &actual, const RunnablePlan &expected,
                                                         const RunnablePlan *beside,
                                                         const std::vector<std::string> &inputBindings,

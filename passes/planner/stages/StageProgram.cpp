@@ -49,7 +49,9 @@ bool StageProgram::select(StageBounds bounds, double mostSum) {
     steps += stepsOfEdge * (edges.begin[cut + 1] - edges.begin[cut]);
     for (size_t i = edges.begin[cut]; i < edges.begin[cut + 1]; ++i) {
       const StageEdge &edge = edges.edges[i];
-      if (leastStages[edge.last] == unreachable)
+      const std::vector<const StageWay *> &ways = selected[edge.ways];
+      // Ways that add less come first.
+      if (leastStages[edge.last] == unreachable || ways.empty() || ways.front()->ramp + freeSum[edge.last] > mostSum)
         continue;
       const StageWays &alike = edges.ways[edge.ways];
       std::array<double, numHops> transfers;
@@ -60,7 +62,7 @@ bool StageProgram::select(StageBounds bounds, double mostSum) {
       double least = *std::min_element(transfers.begin(), transfers.end());
       if (least == infinity)
         continue;
-      for (const StageWay *way : selected[edge.ways]) {
+      for (const StageWay *way : ways) {
         double sum = way->ramp + least + freeSum[edge.last];
         if (way->mostStages <= leastStages[edge.last] || sum > mostSum)
           continue;
