@@ -50,6 +50,16 @@ static float narrowNumber(Type type, uint16_t bits) {
   return llvm::APFloat(cast<FloatType>(type).getFloatSemantics(), llvm::APInt(16, bits)).convertToFloat();
 }
 
+/// Reads an element of a tensor of floats.
+static double numberAt(const HostTensor &tensor, int64_t index) {
+  Type type = tensor.getElementType();
+  if (type.isF32())
+    return tensor.as<float>()[index];
+  if (type.isF64())
+    return tensor.as<double>()[index];
+  return narrowNumber(type, tensor.as<uint16_t>()[index]);
+}
+
 /// Calls a function with another one, which gives the element at an index of a tensor of booleans or floats.
 template <typename Use> static auto withElements(const HostTensor &tensor, Use use) {
   Type type = tensor.getElementType();
@@ -69,12 +79,8 @@ template <typename Use> static auto withElements(const HostTensor &tensor, Use u
 }
 
 std::optional<double> numberIn(const HostTensor &tensor) {
-  Type type = tensor.getElementType();
-  if (!isReadableFloat(type) || tensor.getNumElements() != 1)
-    return std::nullopt;
-  if (type.isF32() || type.isF64())
-    return withElements(tensor, [](auto elementAt) { return elementAt(0); });
-  return narrowNumber(type, tensor.as<uint16_t>().front());
+  return isReadableFloat(tensor.getElementType()) && tensor.getNumElements() == 1 ? std::optional(numberAt(tensor, 0))
+                                                                                  : std::nullopt;
 }
 
 namespace {
@@ -132,6 +138,11 @@ template <typename Stays> static std::optional<Seen> seenIn(const HostTensor &te
 
 std::optional<ScoreMask> findScoreMask(const HostTensor &tensor) {
   if (!mayBeScoreMask(tensor.getType()))
+    return std::nullopt;
+  // Two elements say of most weights that they are no masks, which then are not read.
+  int64_t keys = tensor.getShape().back(), size = keys * tensor.getShape()[tensor.getShape().size() - 2];
+  auto isHidden = [&](int64_t corner) { return numberAt(tensor, corner) <= hiding; };
+  if (!tensor.getElementType().isInteger(1) && !isHidden(keys - 1) && !isHidden(size - keys))
     return std::nullopt;
   return withElements(tensor, [&](auto elementAt) -> std::optional<ScoreMask> {
     if (!tensor.getElementType().isInteger(1)) {

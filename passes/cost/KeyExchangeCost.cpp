@@ -27,8 +27,7 @@ public:
     KeyTimes times;
     times.gathered.forward = waiting(compute(products, /*passes=*/2, 1, attention.isOneKernel),
                                      links.allGather(attention.keys, axes) + links.allGather(attention.values, axes));
-    // Sums of weights are kernels of their own.
-    times.ring.forward = inRing(compute(products, 3, share(), false), join, hops);
+    times.ring.forward = inRing(compute(products, 2, share(), false), join, hops);
     times.gathered.bytes = bytesOf(1, attention.isOneKernel ? 0 : 1);
     times.ring.bytes = bytesOf(chunksAtOnce() * share(), share());
     if (!attention.training)

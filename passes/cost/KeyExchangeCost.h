@@ -52,7 +52,7 @@ inline double ringSeconds(int64_t steps, double chunk, double join, double hop) 
 /// Both ways on devices that all do the same, two or more along `axes` of a mesh. Gathers and reduce-scatters are
 /// waited for; of a ring's messages what takes longer than a chunk's computation is. The operators of a chunk take that
 /// share of what those of all keys take, and scores that are in memory are read and written twice between the products
-/// forward, in a ring three times, and four times backward.
+/// forward, four times backward.
 KeyTimes keyTimes(const CutAttention &attention, const OperatorCost &cost, const MeshCost &links,
                   llvm::ArrayRef<unsigned> axes);
 

@@ -4,7 +4,7 @@
 
 #include "passes/planner/solver/LaneSum.h"
 
-#include "passes/planner/VectorTargets.h"
+#include "passes/planner/solver/VectorTargets.h"
 
 namespace cleave::solver {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "passes/planner/solver/MinSum.h"
 
-#include "passes/planner/VectorTargets.h"
+#include "passes/planner/solver/VectorTargets.h"
 
 #include <algorithm>
 

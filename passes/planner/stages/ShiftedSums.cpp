@@ -2,7 +2,7 @@
 
 #include "passes/planner/stages/ShiftedSums.h"
 
-#include "passes/planner/VectorTargets.h"
+#include "passes/planner/solver/VectorTargets.h"
 
 namespace cleave::stages {
 

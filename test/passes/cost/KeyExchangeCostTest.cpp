@@ -83,7 +83,7 @@ TEST_F(KeyTimesOnFour, AreThoseOfFormulasForward) {
   KeyTimes found = times();
   EXPECT_NEAR(found.gathered.forward.computing(), 2 * product(1) + memory(2 * allScores), 1e-12);
   EXPECT_NEAR(found.gathered.forward.exchange, 2 * passAround(oneKeys), 1e-12);
-  double chunk = 2 * product(1 / p) + memory(3 * allScores / p), join = memory(3 * oneResult + 4 * 4 * queries);
+  double chunk = 2 * product(1 / p) + memory(2 * allScores / p), join = memory(3 * oneResult + 4 * 4 * queries);
   EXPECT_NEAR(found.ring.forward.seconds, ringSeconds(4, chunk, join, 2 * hop()), 1e-12);
   EXPECT_NEAR(found.ring.forward.computing(), p * chunk + (p - 1) * join, 1e-12);
   EXPECT_EQ(found.ring.backward.seconds, 0);

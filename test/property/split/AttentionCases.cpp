@@ -18,8 +18,11 @@ constexpr Bounds any = {-4, 4};
 class AttentionGraph {
 public:
   AttentionGraph(MLIRContext &context, uint64_t seed) : g(context, seed) {
-    element = g.dice.oneIn(4) ? Type(Builder(&context).getF64Type()) : Builder(&context).getF32Type();
-    const std::vector<std::vector<int64_t>> grids = {{2}, {3}, {4}, {2, 2}};
+    Builder types(&context);
+    element = g.dice.oneIn(4)   ? Type(types.getF64Type())
+              : g.dice.oneIn(4) ? Type(types.getBF16Type())
+                                : types.getF32Type();
+    const std::vector<std::vector<int64_t>> grids = {{2}, {3}, {4}, {2, 2}, {2, 2, 2}};
     sizes = g.dice.of<std::vector<int64_t>>(grids);
     for (size_t axis = 0; axis != sizes.size(); ++axis)
       axes.push_back("x" + std::to_string(axis));
@@ -117,7 +120,7 @@ private:
   SplitCase finish(ArrayRef<Value> outputs) {
     SplitCase made{"attention", g.finish(outputs), 1};
     ModuleOp module = *made.module;
-    addDevices(module, 4);
+    addDevices(module, numDevices);
     OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
     SmallVector<StringRef> names(axes.begin(), axes.end());
     SmallVector<int64_t> devices;

@@ -33,7 +33,7 @@ std::vector<dist::MeshOp> addMeshes(ModuleOp module, Dice &dice) {
                                           builder.getDenseI64ArrayAttr(sizes), builder.getDenseI64ArrayAttr(devices),
                                           DictionaryAttr()));
   };
-  SmallVector<int64_t> all(4);
+  SmallVector<int64_t> all(numDevices);
   std::iota(all.begin(), all.end(), 0);
   auto some = [&](size_t count) {
     dice.shuffle(all);
@@ -43,6 +43,7 @@ std::vector<dist::MeshOp> addMeshes(ModuleOp module, Dice &dice) {
   add("three", {"x"}, {3}, some(3));
   add("four", {"x"}, {4}, some(4));
   add("grid", {"a", "b"}, {2, 2}, some(4));
+  add("cube", {"a", "b", "c"}, {2, 2, 2}, some(8));
   add("one", {"x"}, {1}, some(1));
   for (int64_t i = 0; i < 4; ++i)
     add("d" + std::to_string(i), {}, {}, i);

@@ -16,7 +16,11 @@ namespace cleave::test {
 /// Gives the module `count` processor devices of one core.
 void addDevices(mlir::ModuleOp module, unsigned count);
 
-/// Gives the module meshes of one, two, three, four and two by two devices, which overlap, and every device by itself.
+/// As many as the largest mesh has.
+inline constexpr unsigned numDevices = 8;
+
+/// Gives the module meshes of one, two, three, four, two by two and two by two by two of its `numDevices`, which overlap,
+/// and some devices by themselves.
 std::vector<dist::MeshOp> addMeshes(mlir::ModuleOp module, Dice &dice);
 
 /// All splits of the operator on the mesh; the one that divides nothing is null and comes first. Every axis divides a

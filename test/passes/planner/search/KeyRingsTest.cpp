@@ -99,7 +99,7 @@ TEST_F(OneAttention, CountsBothWaysAsFormulasDo) {
   };
   Sums gathered = sumsWith(false), ring = sumsWith(true);
   EXPECT_NEAR(gathered.forwardExchange, 2 * passAround, 1e-12);
-  double chunk = 2 * product(1 / p) + memory(3 * allScores / p);
+  double chunk = 2 * product(1 / p) + memory(2 * allScores / p);
   double join = memory(3 * oneKeys / p + 4 * 4 * length / p);
   double steps = std::max(chunk, 2 * hop) + (p - 2) * std::max(chunk + join, 2 * hop) + chunk + join;
   // Kernels of all keys take what they take; the rest of the ring comes on top.

@@ -3,8 +3,8 @@
 // Functions that are there once for each of several processors, of which the one for the processor at hand is called.
 // All of them must compute the same: sums and minima, no products, which some processors add without rounding.
 
-#ifndef CLEAVE_PASSES_PLANNER_VECTORTARGETS_H
-#define CLEAVE_PASSES_PLANNER_VECTORTARGETS_H
+#ifndef CLEAVE_PASSES_PLANNER_SOLVER_VECTORTARGETS_H
+#define CLEAVE_PASSES_PLANNER_SOLVER_VECTORTARGETS_H
 
 // Sanitizers cannot run what chooses between them.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -22,4 +22,4 @@
 /// A function that is built for the processor of each one that calls it.
 #define CLEAVE_INLINE [[gnu::always_inline]] inline
 
-#endif // CLEAVE_PASSES_PLANNER_VECTORTARGETS_H
+#endif // CLEAVE_PASSES_PLANNER_SOLVER_VECTORTARGETS_H
