@@ -95,7 +95,7 @@ bool mayBeScoreMask(ShapedType type) {
   Type element = type.getElementType();
   ArrayRef<int64_t> shape = type.getShape();
   return (element.isInteger(1) || isReadableFloat(element)) && shape.size() >= 2 && shape.back() >= 2 &&
-         shape[shape.size() - 2] >= 2;
+         shape[shape.size() - 2] >= 2 && type.getNumElements() > 0;
 }
 
 /// The band of the elements that stay of a tensor that may be a mask; none where it has both ends, of which an element

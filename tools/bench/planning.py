@@ -255,7 +255,8 @@ def batches_section(folder, _rounds):
             ratios[batch] = value / min(column.get(number, math.inf) for number in (below, below + BATCH_STEP))
         dearest = max(ratios, key=ratios.get)
         lines.append(f"| {name} | {len(ratios)} | {sum(map(math.isfinite, column.values()))} | {max(ratios.values()):.3f} | {dearest} |")
-        missed += [f"{name}, batch {batch}: {ratio:.3f} times its neighbour" for batch, ratio in ratios.items() if ratio > MOST_OF_NEIGHBOUR]
+        missed += [f"{name}, batch {batch}: {ratios[batch]:.3f} times its neighbour, {value:.2f} ms a sample" for batch, value in column.items()
+                   if not math.isfinite(value) or ratios[batch] > MOST_OF_NEIGHBOUR]
     first, last = ALL_BATCHES[0], ALL_BATCHES[-1]
     text = [f"A sample of a GPT of 30 B parameters in f16, in batches of {first} to {last}, beside the cheaper of both neighbouring",
             f"multiples of {BATCH_STEP}: the dearest, which may be {MOST_OF_NEIGHBOUR}. By", "", "```",

@@ -62,8 +62,7 @@ public:
   BoundSearch(const StageProblem &problem, const StageEdges &edges, const BoundValues &values,
               const std::vector<unsigned> &order, const std::vector<unsigned> &groupOfRun, Incumbent &best)
       : problem(problem), edges(edges), order(order), groupOfRun(groupOfRun), best(best),
-        program(problem, edges, placed(order, groupOfRun), best.levels), loads(values.loads),
-        perSteps(values.perSteps) {}
+        program(problem, edges, placed(order, groupOfRun)), loads(values.loads), perSteps(values.perSteps) {}
 
   double run() {
     if (loads.empty())

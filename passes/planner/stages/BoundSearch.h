@@ -29,8 +29,6 @@ struct Incumbent {
   std::function<bool()> isOutOfTime = [] { return false; };
   std::function<void(double)> progress;
 
-  StageProgram::Levels levels; ///< Memory of programmes, large enough that getting it anew takes time.
-
   bool mustEnd() const { return work >= mostWork || isOutOfTime(); }
 };
 

@@ -41,13 +41,10 @@ struct StagePath {
 
 class StageProgram {
 public:
-  /// By stages left: sums by cut and position.
-  using Levels = std::vector<std::vector<double>>;
-
-  /// `edges` and `problem` must outlive the programme, and `levels`, whose memory one programme after the other may
-  /// use. Reserved runs are not in `runs`: their stages take none of these devices.
-  StageProgram(const StageProblem &problem, const StageEdges &edges, std::vector<PlacedRun> runs, Levels &levels)
-      : problem(problem), edges(edges), runs(std::move(runs)), levels(levels) {}
+  /// `edges` and `problem` must outlive the programme. Reserved runs are not in `runs`: their stages take none of
+  /// these devices.
+  StageProgram(const StageProblem &problem, const StageEdges &edges, std::vector<PlacedRun> runs)
+      : problem(problem), edges(edges), runs(std::move(runs)) {}
 
   /// Keeps the edges within bounds that are on paths whose sum may be at most `mostSum`. False where no path is left.
   /// To be called before the others.
@@ -114,7 +111,7 @@ private:
   std::vector<double> freeSum;                         ///< By cut: the least sum from there on any number of devices.
   std::vector<unsigned> lowest, highest;               ///< By cut: positions that can be there.
   std::vector<size_t> rows;                            ///< By cut: where its positions are stored; and the size of all.
-  Levels &levels;
+  std::vector<std::vector<double>> levels; ///< By stages left: sums by cut and position. Memory is kept between calls.
   uint64_t steps = 0;
 };
 

@@ -191,6 +191,28 @@ TEST(ScoreBand, OfOneComparisonOrTensorIsTight) {
   }
 }
 
+/// There is nothing to read of a tensor without elements, in any type; and 16 bits are read as they are.
+TEST(ScoreBand, OfNothingAndOf16Bits) {
+  mlir::MLIRContext context;
+  mlir::Builder builder(&context);
+  for (mlir::Type element :
+       {mlir::Type(builder.getF32Type()), mlir::Type(builder.getBF16Type()), mlir::Type(builder.getI1Type())}) {
+    auto type = mlir::RankedTensorType::get({0, 3, 3}, element);
+    EXPECT_FALSE(mayBeScoreMask(type));
+    EXPECT_FALSE(findScoreMask(HostTensor(type, nullptr, nullptr)));
+  }
+  for (mlir::FloatType element : {mlir::FloatType(builder.getBF16Type()), mlir::FloatType(builder.getF16Type())}) {
+    llvm::SmallVector<mlir::Attribute> numbers;
+    for (int query = 0; query != 3; ++query)
+      for (int key = 0; key != 3; ++key)
+        numbers.push_back(builder.getFloatAttr(element, key > query ? -std::numeric_limits<double>::infinity() : 0.0));
+    auto type = mlir::RankedTensorType::get({3, 3}, element);
+    auto causal = findScoreMask(HostTensor::fromAttribute(mlir::DenseElementsAttr::get(type, numbers)));
+    ASSERT_TRUE(causal);
+    EXPECT_TRUE(causal->isCausal());
+  }
+}
+
 /// Numbers that are added: those of -1e8 and less hide, what is none does not.
 TEST(ScoreBand, OfNumbersThatAreAdded) {
   mlir::MLIRContext context;
