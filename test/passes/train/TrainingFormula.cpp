@@ -105,7 +105,6 @@ void exposeState(dfg::GraphOp graph) {
 
 void placeInRandomSplits(ModuleOp module, uint64_t seed, bool onOneMesh) {
   Dice dice(seed);
-  addDevices(module, 4);
   std::vector<dist::MeshOp> meshes = addMeshes(module, dice);
   dist::MeshOp mesh = meshes[dice.below(meshes.size())];
   for (Operation &op : graphOf(module).getBody().front().without_terminator())

@@ -26,6 +26,7 @@ void addDevices(ModuleOp module, unsigned count) {
 }
 
 std::vector<dist::MeshOp> addMeshes(ModuleOp module, Dice &dice) {
+  addDevices(module, numDevices);
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
   std::vector<dist::MeshOp> meshes;
   auto add = [&](StringRef name, ArrayRef<StringRef> axes, ArrayRef<int64_t> sizes, ArrayRef<int64_t> devices) {

@@ -19,8 +19,8 @@ void addDevices(mlir::ModuleOp module, unsigned count);
 /// As many as the largest mesh has.
 inline constexpr unsigned numDevices = 8;
 
-/// Gives the module meshes of one, two, three, four, two by two and two by two by two of its `numDevices`, which
-/// overlap, and some devices by themselves.
+/// Gives the module `numDevices` devices, meshes of one, two, three, four, two by two and two by two by two of them,
+/// which overlap, and some of them by themselves.
 std::vector<dist::MeshOp> addMeshes(mlir::ModuleOp module, Dice &dice);
 
 /// All splits of the operator on the mesh; the one that divides nothing is null and comes first. Every axis divides a

@@ -138,7 +138,6 @@ public:
     op = chosen.build(graph, operand).getDefiningOp();
     dice.emplace(graph.dice);
     module = graph.finish(op->getResult(0));
-    addDevices(*module, numDevices);
     meshes = addMeshes(*module, *dice);
     for (Operation &before : op->getBlock()->without_terminator())
       placeAtRandom(&before, dice->of<dist::MeshOp>(meshes), *dice);
@@ -254,7 +253,6 @@ SplitCase makeGraphCase(MLIRContext &context, uint64_t seed) {
   Dice dice = graph.dice;
   std::vector<Value> outputs = chooseOutputs(*block, dice);
   OwningOpRef<ModuleOp> module = graph.finish(outputs);
-  addDevices(*module, numDevices);
   std::vector<dist::MeshOp> meshes = addMeshes(*module, dice);
   // A graph runs on few of them.
   dice.shuffle(meshes);
