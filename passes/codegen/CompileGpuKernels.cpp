@@ -6,6 +6,7 @@
 #include "passes/codegen/GpuKernels.h"
 #include "passes/codegen/GpuTarget.h"
 #include "passes/codegen/KernelPasses.h"
+#include "passes/cost/Machine.h"
 
 using namespace mlir;
 

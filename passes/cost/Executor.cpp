@@ -4,6 +4,7 @@
 
 #include "passes/cost/Executor.h"
 
+#include "passes/cost/Machine.h"
 #include "passes/cost/Quantity.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -76,13 +77,36 @@ static Error readFusion(const YamlValue &map, Fusion &target) {
   return Error::success();
 }
 
+static Error readLinearLayers(const YamlValue &map, Executor &executor) {
+  StringRef key = "linear_layers", subject = "executor linear_layers";
+  auto part = findPart(map, key, {"products", "cast", "gradient_cast"});
+  if (!part || !*part)
+    return part.takeError();
+  if (const YamlValue *type = (*part)->find("products")) {
+    if (!is_contained(elementTypes, type->text))
+      return type->error(subject + " products expects one of " + join(ArrayRef(elementTypes), ", ") +
+                         (type->text.empty() ? Twine() : ", got \"" + type->text + "\""));
+    executor.linearLayers.products = type->text;
+  }
+  for (auto [name, target] : {std::pair("cast", &executor.linearLayers.castBytes),
+                              {"gradient_cast", &executor.linearLayers.gradientCastBytes}})
+    if (Error failure = readQuantity(**part, name, sizeUnits, subject, *target))
+      return failure;
+  if (executor.fusion == Fusion::Products)
+    return map.find(key)->error(subject + " expects software other than Cleave's own, that is fusion chains or none");
+  return Error::success();
+}
+
 static Error readParts(const YamlValue &value, Executor &executor) {
-  auto attention = findPart(
-      value, "attention", {"streamed", "forward", "backward", "skips_masked", "score_passes", "backward_score_passes"});
+  auto attention =
+      findPart(value, "attention",
+               {"streamed", "forward", "backward", "tuned", "skips_masked", "score_passes", "backward_score_passes"});
   if (!attention)
     return attention.takeError();
   if (const YamlValue *part = *attention) {
     if (Error failure = readFlag(*part, "streamed", "executor attention", executor.streamsAttention))
+      return failure;
+    if (Error failure = readFlag(*part, "tuned", "executor attention", executor.tunesAttention))
       return failure;
     if (Error failure = readFlag(*part, "skips_masked", "executor attention", executor.skipsMasked))
       return failure;
@@ -96,6 +120,8 @@ static Error readParts(const YamlValue &value, Executor &executor) {
             readQuantity(*part, "backward_score_passes", noUnit, "executor attention", executor.backwardScorePasses))
       return failure;
   }
+  if (Error failure = readLinearLayers(value, executor))
+    return failure;
   auto gradients = findPart(value, "gradients", {"overlap", "bucket"});
   if (!gradients)
     return gradients.takeError();
@@ -111,6 +137,12 @@ static Error readParts(const YamlValue &value, Executor &executor) {
     return gathers.takeError();
   if (const YamlValue *part = *gathers)
     if (Error failure = readFlag(*part, "overlap", "executor gathers", executor.overlapsGathers))
+      return failure;
+  auto exchanges = findPart(value, "exchanges", {"overlap"});
+  if (!exchanges)
+    return exchanges.takeError();
+  if (const YamlValue *part = *exchanges)
+    if (Error failure = readFlag(*part, "overlap", "executor exchanges", executor.overlapsExchanges))
       return failure;
   auto bytes = findPart(value, "bytes", {"accumulation", "update", "loss", "kept_loss"});
   if (!bytes)
@@ -133,10 +165,11 @@ Expected<Executor> readExecutor(const YamlValue &value) {
   }
   if (Error failure = value.expect(YamlValue::Kind::Map, "\"executor\""))
     return failure;
-  if (Error failure = value.expectKeys({"name", "base", "fusion", "attention", "tf32", "joins_products",
-                                        "sequence_split", "whole_layers", "stops_recomputing", "gradients", "gathers",
-                                        "dispatch", "blocks", "backward_dispatch", "bytes", "memory"},
-                                       "\"executor\""))
+  if (Error failure =
+          value.expectKeys({"name", "base", "fusion", "attention", "tf32", "joins_products", "linear_layers",
+                            "sequence_split", "whole_layers", "stops_recomputing", "gradients", "gathers", "exchanges",
+                            "dispatch", "blocks", "backward_dispatch", "bytes", "memory"},
+                           "\"executor\""))
     return failure;
   Executor executor;
   if (const YamlValue *base = value.find("base")) {
@@ -186,6 +219,14 @@ Expected<Executor> findExecutor(StringRef name, StringRef subject) {
   return createStringError(subject + " expects one of " + join(executorNames(), ", ") + ", got \"" + name + "\"");
 }
 
+static std::string linearLayersText(const LinearLayers &layers) {
+  if (layers == LinearLayers())
+    return "";
+  return "    linear_layers: { " + (layers.products.empty() ? "" : "products: " + layers.products + ", ") +
+         "cast: " + printQuantity(layers.castBytes, sizeUnits) +
+         ", gradient_cast: " + printQuantity(layers.gradientCastBytes, sizeUnits) + " },\n";
+}
+
 std::string executorText(const Executor &executor) {
   auto flag = [](bool value) { return value ? "true" : "false"; };
   auto number = [](double value, ArrayRef<Unit> units) { return printQuantity(value, units); };
@@ -195,11 +236,12 @@ std::string executorText(const Executor &executor) {
           ", sequence_split: " + flag(executor.splitsSequence) + ",\n    whole_layers: " + flag(executor.wholeLayers) +
           ", stops_recomputing: " + flag(executor.stopsRecomputing) + ",\n    attention: { streamed: " +
           flag(executor.streamsAttention) + ", forward: " + number(executor.attentionForward, noUnit) +
-          ", backward: " + number(executor.attentionBackward, noUnit) +
+          ", backward: " + number(executor.attentionBackward, noUnit) + ", tuned: " + flag(executor.tunesAttention) +
           ", skips_masked: " + flag(executor.skipsMasked) + ", score_passes: " + number(executor.scorePasses, noUnit) +
-          ", backward_score_passes: " + number(executor.backwardScorePasses, noUnit) +
-          " },\n    gradients: { overlap: " + flag(executor.overlapsGradients) + ", bucket: " +
-          number(executor.bucket, sizeUnits) + " }, gathers: { overlap: " + flag(executor.overlapsGathers) +
+          ", backward_score_passes: " + number(executor.backwardScorePasses, noUnit) + " },\n" +
+          linearLayersText(executor.linearLayers) + "    gradients: { overlap: " + flag(executor.overlapsGradients) +
+          ", bucket: " + number(executor.bucket, sizeUnits) + " }, gathers: { overlap: " +
+          flag(executor.overlapsGathers) + " }, exchanges: { overlap: " + flag(executor.overlapsExchanges) +
           " },\n    dispatch: " + number(executor.dispatch, timeUnits) + ", backward_dispatch: " +
           number(executor.backwardDispatch, timeUnits) + ", blocks: " + flag(executor.blocks) +
           ",\n    bytes: { accumulation: " + number(executor.accumulationBytes, sizeUnits) +

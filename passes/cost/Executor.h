@@ -27,6 +27,17 @@ enum class Fusion {
   None      ///< Each by itself, but for a product's bias.
 };
 
+/// Products with the weights of layers, but for those that make the model's outputs, in fewer bits than values are
+/// stored in.
+struct LinearLayers {
+  std::string products; ///< The element type that is multiplied, as `peak` of a kind names it; empty: that of values.
+  /// Bytes that rounding to it reads and writes of an element of a layer's input, forward, and of its result's
+  /// gradient.
+  double castBytes = 0, gradientCastBytes = 0;
+
+  bool operator==(const LinearLayers &) const = default;
+};
+
 struct Executor {
   std::string name = "cleave";
   Fusion fusion = Fusion::Products;
@@ -34,12 +45,14 @@ struct Executor {
   /// neither written nor kept.
   bool streamsAttention = false;
   double attentionForward = 1, attentionBackward = 1; ///< Shares of the peak that this kernel reaches on an A100.
+  bool tunesAttention = false;                        ///< On newer devices it is another kernel, written for them.
   /// Where attention is not one kernel: how often its scores are read or written between the two products, in the place
   /// of what the model's operators say; its probabilities are all that is kept. 0: as the operators say.
   double scorePasses = 0, backwardScorePasses = 0;
   bool skipsMasked = false;    ///< It leaves out what a causal mask hides, half of the work.
   bool roundsProducts = false; ///< Products of f32 are rounded to TF32 where a kind of device has a rate for it.
   bool joinsProducts = false;  ///< Products of one tensor with several weights are one product.
+  LinearLayers linearLayers;
   /// Stages are cut, and activations kept to compute others again, between the layers that a model repeats and nowhere
   /// inside of them.
   bool wholeLayers = false;
@@ -51,7 +64,10 @@ struct Executor {
   bool splitsSequence = true;
   bool overlapsGradients = true; ///< They are joined while the backward pass runs.
   bool overlapsGathers = false;  ///< Sharded parameters are gathered while other layers compute.
-  double bucket = 25e6;          ///< Bytes of gradients that are joined at once; 0: all.
+  /// What layers gather and scatter within a host comes in as many parts as there are devices, and products begin with
+  /// the first one.
+  bool overlapsExchanges = false;
+  double bucket = 25e6; ///< Bytes of gradients that are joined at once; 0: all.
   /// Seconds that the host takes for an operator forward and backward: a pass is never faster.
   double dispatch = 0, backwardDispatch = 0;
   bool blocks = false;          ///< The host waits for every kernel: its seconds come on top.
@@ -64,7 +80,8 @@ struct Executor {
   bool operator==(const Executor &) const = default;
 };
 
-/// cleave, megatron-2021, megatron-core, fsdp, eager, eager-split: the files of passes/cost/executors.
+/// cleave, megatron-2021, megatron-core, megatron-core-fp8, fsdp, eager, eager-split: the files of
+/// passes/cost/executors.
 std::vector<llvm::StringRef> executorNames();
 /// The error names `subject` and the names there are.
 llvm::Expected<Executor> findExecutor(llvm::StringRef name, llvm::StringRef subject);

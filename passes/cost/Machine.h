@@ -91,6 +91,10 @@ struct LinkSpec {
 };
 
 /// How fast devices of one kind are.
+/// Element types of arithmetic, as machine files name them; f8 has 8 bits of floating point, in either division of
+/// them.
+inline constexpr llvm::StringRef elementTypes[] = {"f64", "f32", "tf32", "bf16", "f16", "f8", "i8"};
+
 struct DeviceKind {
   uint64_t memory = 0;                ///< Bytes.
   double bandwidth = 0;               ///< Of the memory, bytes a second.

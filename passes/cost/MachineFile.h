@@ -48,17 +48,15 @@
 namespace cleave {
 
 /// The keys of `efficiency`; each also followed by a point and an element type.
-inline constexpr llvm::StringRef efficiencyClasses[] = {"contraction",       "convolution", "winograd",
-                                                        "winograd_training", "streaming",   "elementwise",
-                                                        "reduction",         "movement",    "attention"};
+inline constexpr llvm::StringRef efficiencyClasses[] = {
+    "contraction", "convolution", "winograd", "winograd_training", "streaming",
+    "elementwise", "reduction",   "movement", "attention",         "tuned_attention"};
 
 /// Whether the points of a class's curve are operations, not bytes.
 inline bool isByWork(llvm::StringRef costClass) {
   return costClass.starts_with("contraction") || costClass.starts_with("convolution") ||
          costClass.starts_with("winograd");
 }
-/// The keys of `peak`.
-inline constexpr llvm::StringRef elementTypes[] = {"f64", "f32", "tf32", "bf16", "f16", "i8"};
 /// The most switches that a host may have.
 inline constexpr unsigned mostSwitches = 64;
 

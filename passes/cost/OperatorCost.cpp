@@ -76,19 +76,31 @@ double hostCopySeconds(const DeviceKind &kind, double bytes) {
 }
 
 double bytesOfElement(StringRef elementType) {
-  return elementType == "f64" ? 8 : elementType == "bf16" || elementType == "f16" ? 2 : elementType == "i8" ? 1 : 4;
+  return elementType == "f64"                            ? 8
+         : elementType == "bf16" || elementType == "f16" ? 2
+         : elementType == "i8" || elementType == "f8"    ? 1
+                                                         : 4;
 }
 
-OperatorCost::OperatorCost(const DeviceKind &kind, StringRef elementType, double slowdown)
-    : launch(kind.launch * slowdown), elementBytes(bytesOfElement(elementType)), isProcessor(!kind.isGpu()),
-      fusesAttention(kind.isGpu() && kind.fusesAttention && dfg::hasAttentionKernels(kind.chip)) {
+OperatorCost::Products::Products(const DeviceKind &kind, StringRef elementType, double slowdown)
+    : elementBytes(bytesOfElement(elementType)) {
   auto found = kind.peak.find(elementType.str());
   if (found == kind.peak.end())
     found = kind.peak.find("f32");
   peak = (found == kind.peak.end() || found->second <= 0 ? 1e12 : found->second) / slowdown;
+  if (const EfficiencyCurve *known = kind.findCurve(costClassName(CostClass::Contraction), elementType))
+    curve = *known;
+  if (const TileModel *known = kind.findTiles(elementType))
+    tiles = *known;
+}
+
+OperatorCost::OperatorCost(const DeviceKind &kind, StringRef elementType, double slowdown, StringRef linearType)
+    : products(kind, elementType, slowdown), launch(kind.launch * slowdown), isProcessor(!kind.isGpu()),
+      fusesAttention(kind.isGpu() && kind.fusesAttention && dfg::hasAttentionKernels(kind.chip)) {
+  if (!linearType.empty() && linearType != elementType && kind.peak.contains(linearType.str()))
+    linear.emplace(kind, linearType, slowdown);
   bandwidth = (kind.bandwidth > 0 ? kind.bandwidth : 1e10) / slowdown;
-  for (CostClass costClass :
-       {CostClass::Contraction, CostClass::Elementwise, CostClass::Reduction, CostClass::Movement})
+  for (CostClass costClass : {CostClass::Elementwise, CostClass::Reduction, CostClass::Movement})
     if (const EfficiencyCurve *curve = kind.findCurve(costClassName(costClass), elementType))
       efficiency[costClass] = *curve;
   if (const EfficiencyCurve *curve = kind.findCurve("convolution", elementType))
@@ -101,8 +113,8 @@ OperatorCost::OperatorCost(const DeviceKind &kind, StringRef elementType, double
     streaming = *curve;
   if (const EfficiencyCurve *curve = kind.findCurve("attention", elementType))
     attention = curve->at(1);
-  if (const TileModel *known = kind.findTiles(elementType))
-    tiles = *known;
+  const EfficiencyCurve *tuned = kind.findCurve("tuned_attention", elementType);
+  tunedAttention = tuned ? tuned->at(1) : attention;
 }
 
 static double shareAt(const EfficiencyCurve *curve, double size) {
@@ -119,16 +131,17 @@ static double alignmentOf(double elements, double elementBytes) {
   return alignment;
 }
 
-/// The tile with which the waves take least: a unit computes a tile at a time, and all begin the next wave together.
 OperatorCost::OperatorCost(const Machine &machine, ArrayRef<unsigned> devices, StringRef elementType, double slowdown)
-    : OperatorCost(deviceKindOf(machine, devices.front()), elementType, slowdown) {
+    : OperatorCost(deviceKindOf(machine, devices.front()), elementType, slowdown,
+                   machine.executor.linearLayers.products) {
   std::set<std::string> seen = {machine.devices[devices.front()].kind};
   for (unsigned device : devices.drop_front())
     if (seen.insert(machine.devices[device].kind).second)
-      others.emplace_back(deviceKindOf(machine, device), elementType, slowdown);
+      others.emplace_back(deviceKindOf(machine, device), elementType, slowdown, machine.executor.linearLayers.products);
 }
 
-double OperatorCost::tiledSeconds(const KernelWork::Extents &extents) const {
+/// The tile with which the waves take least: a unit computes a tile at a time, and all begin the next wave together.
+double OperatorCost::Products::seconds(const KernelWork::Extents &extents) const {
   double least = std::numeric_limits<double>::infinity();
   for (const TileModel::Tile &tile : tiles->tiles) {
     double count =
@@ -164,22 +177,25 @@ const std::optional<EfficiencyCurve> &OperatorCost::curveOfSliding(KernelWork::W
 double OperatorCost::ownSeconds(const KernelWork &work) const {
   if (work.costClass == CostClass::View)
     return 0;
-  auto found = efficiency.find(work.costClass);
-  const EfficiencyCurve *curve = found == efficiency.end() ? nullptr : &found->second;
-  if (work.costClass != CostClass::Contraction)
-    return launch + std::max(work.flops / peak, work.bytes / (bandwidth * shareAt(curve, work.bytes)));
-  double reading = work.bytes / (bandwidth * shareAt(streaming ? &*streaming : nullptr, work.bytes));
+  if (work.costClass != CostClass::Contraction) {
+    auto found = efficiency.find(work.costClass);
+    const EfficiencyCurve *curve = found == efficiency.end() ? nullptr : &found->second;
+    return launch + std::max(work.flops / products.peak, work.bytes / (bandwidth * shareAt(curve, work.bytes)));
+  }
+  const Products &type = work.isLinear && linear ? *linear : products;
+  double bytes = std::max(0.0, work.bytes - (products.elementBytes - type.elementBytes) * (work.lhs + work.rhs));
+  double reading = bytes / (bandwidth * shareAt(streaming ? &*streaming : nullptr, bytes));
   if (const auto &sliding = curveOfSliding(work.winograd); work.slides && sliding)
-    return launch + std::max(work.flops / (peak * shareAt(&*sliding, work.flops)), reading);
-  if (tiles && !work.slides)
+    return launch + std::max(work.flops / (type.peak * shareAt(&*sliding, work.flops)), reading);
+  if (const auto &tiles = type.tiles; tiles && !work.slides)
     if (auto extents = work.extents()) {
       // Tiles that begin and end often hide little of their reading and writing.
       double share =
           shareAt(&tiles->depth, extents->inner) * shareAt(&tiles->width, std::min(extents->rows, extents->columns));
-      return launch + std::max(tiledSeconds(*extents), reading) / share;
+      return launch + std::max(type.seconds(*extents), reading) / share;
     }
-  double share = curve ? shareAt(curve, work.flops) : tiles ? tiles->sustained : 1;
-  return launch + std::max(work.flops / (peak * share), reading);
+  double share = type.curve ? shareAt(&*type.curve, work.flops) : type.tiles ? type.tiles->sustained : 1;
+  return launch + std::max(work.flops / (type.peak * share), reading);
 }
 
 } // namespace cleave

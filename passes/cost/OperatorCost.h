@@ -27,6 +27,7 @@ struct KernelWork {
   /// Of a convolution that Winograd's algorithm may compute, doing less than `flops`, the weights.
   enum class Winograd { None, OfConstants, OfChanging };
   Winograd winograd = Winograd::None;
+  bool isLinear = false; ///< A product of a linear layer, which software may multiply in fewer bits (LinearLayers).
 
   /// A batch of products of `rows` x `inner` and `inner` x `columns` matrices.
   struct Extents {
@@ -51,13 +52,15 @@ class OperatorCost {
 public:
   /// Where the kind has no peak for the element type, float32's counts; where it has none at all, 1 TFLOP/s.
   /// Everything takes `slowdown` times as long as on a device whose host is idle besides (HostSharing::slowdown).
-  OperatorCost(const DeviceKind &kind, llvm::StringRef elementType, double slowdown = 1);
+  /// Products of linear layers are of the type `linear`, where that is not empty and the kind has a peak for it.
+  OperatorCost(const DeviceKind &kind, llvm::StringRef elementType, double slowdown = 1, llvm::StringRef linear = "");
   /// What equal parts of work take on all of these devices: everything takes as long as on the slowest of them. Expects
-  /// at least one.
+  /// at least one. Linear layers are multiplied as the machine's executor does.
   OperatorCost(const Machine &machine, llvm::ArrayRef<unsigned> devices, llvm::StringRef elementType,
                double slowdown = 1);
 
-  /// Seconds of a call. Views are free.
+  /// Seconds of a call. Views are free. The bytes of a linear layer's product are those of values; what is rounded for
+  /// it is read in fewer.
   double seconds(const KernelWork &work) const;
   double seconds(CostClass costClass, double flops, double bytes, bool slides = false) const {
     return seconds({costClass, flops, bytes, slides});
@@ -68,20 +71,32 @@ public:
   }
   /// The same in one kernel of its own, at the rate of elementwise operators and without a launch.
   double streamSeconds(double bytes) const;
+  /// Operations a second at most, those of linear layers aside.
   double peakFlops() const {
-    return fewest(peak, [](const OperatorCost &other) { return other.peakFlops(); });
+    return fewest(products.peak, [](const OperatorCost &other) { return other.peakFlops(); });
+  }
+  /// The same of all operations: no device does more in a second.
+  double mostFlops() const {
+    return fewest(linear ? std::max(products.peak, linear->peak) : products.peak,
+                  [](const OperatorCost &other) { return other.mostFlops(); });
   }
   /// Operations a second that large products reach for long.
   double sustainedFlops() const {
-    return fewest(tiles ? peak * tiles->sustained : peak,
+    return fewest(products.tiles ? products.peak * products.tiles->sustained : products.peak,
                   [](const OperatorCost &other) { return other.sustainedFlops(); });
+  }
+  /// Whether products of linear layers are of a type of their own.
+  bool roundsLinearLayers() const {
+    return linear || llvm::any_of(others, [](const OperatorCost &other) { return other.roundsLinearLayers(); });
   }
   double launchSeconds() const {
     return slowest(launch, [](const OperatorCost &other) { return other.launchSeconds(); });
   }
-  /// Operations a second of attention as one kernel that reaches `share` of an A100's peak.
-  double attentionFlops(double share) const {
-    return fewest(peak * share * attention, [&](const OperatorCost &other) { return other.attentionFlops(share); });
+  /// Operations a second of attention as one kernel that reaches `share` of an A100's peak; `tuned`: of one that was
+  /// written for the device, where the kind says what that reaches.
+  double attentionFlops(double share, bool tuned) const {
+    return fewest(products.peak * share * (tuned ? tunedAttention : attention),
+                  [&](const OperatorCost &other) { return other.attentionFlops(share, tuned); });
   }
 
   /// Whether none of the devices is a GPU.
@@ -113,15 +128,26 @@ private:
       own = std::min(own, of(other));
     return own;
   }
+  /// Products of matrices of one element type.
+  struct Products {
+    Products(const DeviceKind &kind, llvm::StringRef elementType, double slowdown);
+    double seconds(const KernelWork::Extents &extents) const;
+
+    double peak, elementBytes;
+    std::optional<EfficiencyCurve> curve;
+    std::optional<TileModel> tiles;
+
+    bool operator==(const Products &) const = default;
+  };
   double ownSeconds(const KernelWork &work) const;
   const std::optional<EfficiencyCurve> &curveOfSliding(KernelWork::Winograd winograd) const;
-  double tiledSeconds(const KernelWork::Extents &extents) const;
 
-  double peak, bandwidth, launch, elementBytes, attention = 1;
+  Products products;
+  std::optional<Products> linear;
+  double bandwidth, launch, attention = 1, tunedAttention = 1;
   bool isProcessor, fusesAttention;
   std::map<CostClass, EfficiencyCurve> efficiency;
   std::optional<EfficiencyCurve> convolution, winograd, winogradTraining, streaming;
-  std::optional<TileModel> tiles;
   std::vector<OperatorCost> others; ///< Of further kinds of devices.
 };
 

@@ -4,6 +4,8 @@
 
 #include "passes/planner/PlaceBySearch.h"
 
+#include "dialects/dist/Dist.h"
+
 #include <cmath>
 
 using namespace mlir;

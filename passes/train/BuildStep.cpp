@@ -4,6 +4,7 @@
 
 #include "passes/train/Passes.h"
 
+#include "passes/train/Optimizer.h"
 #include "passes/train/TrainingStep.h"
 
 using namespace mlir;

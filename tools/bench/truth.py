@@ -59,6 +59,22 @@ LLAMAS = {
     "405b": (16384, 126, 128, 8, 53248, 128256),
 }
 
+
+def in_8_bits(executor, rounding):
+    """The executor with linear layers that multiply in 8 bits, and round what they multiply, of which an element is
+    `rounding` bytes read and written: the largest value of a tensor is found first (2) where it has one scale, then it
+    is read (2) and written as rows and as columns (1 and 1)."""
+    return (f"{executor[:-1].rstrip()}, linear_layers: {{ products: f8, cast: {rounding} B, "
+            f"gradient_cast: {rounding} B }} }}")
+
+
+# Megatron-Core whose tensor groups exchange while they multiply (repository, scripts/performance/configs:
+# tp_comm_overlap), and what torchtitan compiles, with FlashAttention-2.
+BRIDGE = "{ base: megatron-core, name: megatron-core that overlaps, exchanges: { overlap: true } }"
+COMPILED = ("{ base: fsdp, name: fsdp compiled, fusion: chains, dispatch: 0 us, attention: { streamed: true, "
+            "skips_masked: true, forward: 0.62, backward: 0.55 }, bytes: { accumulation: 0 B, update: 36 B, loss: 6 B } }")
+
+
 # What rows of a source do not say: the software that ran them, and the network of the cluster.
 SOURCES = {
     "SC'21 table 1": {"short": "SC'21", "executor": "megatron-2021"},
@@ -80,12 +96,13 @@ SOURCES = {
                    # "PCI-Express/NUMA was improved today so all TFLOPs have changed for the better (1-5%)" (the same, at
                    # the first rows of this day, which rows' notes begin with): not to be compared with earlier ones.
                    "mended": "02-25"},
-    # Compiled by PyTorch, with FlashAttention-2.
-    "torchtitan": {"short": "torchtitan",
-                   "executor": "{ base: fsdp, name: fsdp compiled, fusion: chains, dispatch: 0 us, "
-                               "attention: { streamed: true, skips_masked: true, forward: 0.62, backward: 0.55 }, "
-                               "bytes: { accumulation: 0 B, update: 36 B, loss: 6 B } }"},
-    "Megatron-Bridge": {"short": "Megatron-Bridge", "executor": "megatron-core"},
+    "torchtitan": {"short": "torchtitan", "executor": COMPILED,
+                   # One scale for each tensor (torchao, dynamic scaling).
+                   "precisions": {"float8": in_8_bits(COMPILED, 6), "float8-tensorwise": in_8_bits(COMPILED, 6)}},
+    # With a scale for each 32 elements (MX) nothing is read to find the largest one.
+    "Megatron-Bridge": {"short": "Megatron-Bridge", "executor": BRIDGE,
+                        "precisions": {"fp8": in_8_bits(BRIDGE, 6), "fp8-cs": in_8_bits(BRIDGE, 6),
+                                       "mxfp8": in_8_bits(BRIDGE, 4), "fp8-mx": in_8_bits(BRIDGE, 4)}},
 }
 
 
@@ -189,8 +206,12 @@ def configuration_of(row):
     """What is predicted for a row: a tuple that equal rows share."""
     settings = settings_of(row["source"])
     precision = row["precision"].lower()
-    if "8" in precision or "nvfp4" in precision:
-        raise NotBuildable("arithmetic of 8 or 4 bits")
+    if "fp4" in precision:
+        raise NotBuildable("arithmetic of 4 bits")
+    if "8" in precision and precision.split()[0] not in settings.get("precisions", {}):
+        raise NotBuildable("arithmetic of 8 bits in software whose rounding is not known")
+    if "LoRA" in row["note"]:
+        raise NotBuildable("training of adapters alone")
     gpus, batch = number(row["gpus"]), number(row["gbs"])
     tp, pp = number(row["tp"]) or 1, number(row["pp"]) or 1
     cp = number(row["cp"] or "1") or 1
@@ -199,6 +220,11 @@ def configuration_of(row):
         raise NotBuildable("expert parallelism")
     dp = number(row["dp"]) if row["dp"] else (gpus // (tp * pp * cp) if gpus else None)
     mbs = number(row["mbs"])
+    # torchtitan's column is a replica's batch, which its pipelines cut into as many microbatches as there are stages
+    # (repository, pipeline_parallel_microbatches).
+    if mbs and "local batch" in row["note"]:
+        batch = batch or mbs * (number(row["dp"]) or 1)
+        mbs = max(1, mbs // pp)
     if not gpus or not dp or not mbs:
         raise NotBuildable("degrees or microbatch are not said")
     if not batch:
@@ -211,14 +237,14 @@ def configuration_of(row):
     microbatches = batch // (mbs * dp)
     sharding = row["sharding"].upper()
     zero = (3 if "FULL" in sharding or "FSDP" in sharding else 2 if "GRAD_OP" in sharding else
-            1 if "ZERO-1" in sharding or settings["executor"] == "megatron-core" else 0)
+            1 if "ZERO-1" in sharding or "megatron-core" in settings["executor"] else 0)
     recompute = row["recompute"] if row["recompute"] in ("none", "full", "selective") else "auto"
     if recompute == "auto":
         recompute = "none"
     vpp = number(row["vpp"]) if row["vpp"] not in ("", "n/a") else 1
     dtype = "f16" if "fp16" in precision and "bf16" not in precision else "bf16"
     return {"model": model_of(row), "machine": machine_of(row["gpu"]), "gpus": gpus, "network": settings.get("network"),
-            "executor": settings.get("precisions", {}).get(precision, settings["executor"]), "tp": tp, "pp": pp, "dp": dp, "cp": cp, "vpp": vpp or 1, "batch": batch,
+            "executor": settings.get("precisions", {}).get(precision.split()[0], settings["executor"]), "tp": tp, "pp": pp, "dp": dp, "cp": cp, "vpp": vpp or 1, "batch": batch,
             "microbatches": microbatches, "recompute": recompute, "zero": zero, "dtype": dtype}
 
 
@@ -261,9 +287,11 @@ class Predictor:
         limit = float(size.group(1)) * unit[size.group(2)]
         text = re.sub(r"memory: [0-9.]+ \w+", "memory: 100000 GiB", text)
         inside = int(re.search(r"kind: \S+, count: (\d+)", text).group(1))
-        if gpus > inside and gpus % inside:
+        # Of racks of 72, runs on powers of two take 64.
+        here = min(gpus, inside) if gpus < inside or gpus % inside == 0 else 64 if inside == 72 else 1
+        if gpus % here or (here == 1 and gpus > 1):
             raise NotBuildable("GPUs are no whole hosts")
-        here, hosts = min(gpus, inside), max(1, gpus // inside)
+        hosts = gpus // here
         text = re.sub(r"(kind: \S+, count: )\d+", rf"\g<1>{here}", text)
         text = re.sub(r"(?m)^(  - )(?:count: \d+\n    )?devices:", rf"\g<1>count: {hosts}\n    devices:", text)
         if network:
@@ -319,7 +347,7 @@ class Predictor:
         lines = ["stages:"]
         # Each further chunk sends as a stage does, and waits for that.
         waits = 0
-        if config["executor"] != "megatron-core":
+        if "megatron-core" not in config["executor"]:
             waits = (config["vpp"] - 1) * max(stage.get("send_seconds", 0) for stage in report["stages"])
         for stage in report["stages"]:
             stage["forward_seconds"] += waits
@@ -573,7 +601,9 @@ NOTES = [
     "was mended, which its authors say made steps 1 to 5 % faster; parts are before and since. Rows whose size or rate contradicts their",
     "hidden units, layers, batch and GPUs are not compared. torchtitan's H100s are a variant of 500 W, and its selective",
     "recomputation is not ours. MosaicML's software of 2023 computes two metrics of training on all logits in every",
-    "microbatch; which versions ran, its rows do not say. The step of 22 B that MLSys'23 measured is a few percent faster",
+    "microbatch; which versions ran, its rows do not say. Megatron-Bridge's rows do not say what is computed again: nothing,",
+    "as it is predicted; two that keep activations in the host's memory do not fit without (`cpu_offloading_num_layers`",
+    "in its scripts). Their linear layers are in 8 bits. The step of 22 B that MLSys'23 measured is a few percent faster",
     "than predicted, and its larger ones are as predicted: why is not known.",
 ]
 
@@ -590,7 +620,8 @@ def page(results, ablations, command):
              "host's time for a kernel in the executor `eager` was compared with the floor of vTrain's runs on one host, whose",
              "small models therefore do not test it. The rates of products of the presets `a100-40g`, `a100-80g`, `h100` and",
              "`h200` come from other measurements, but were chosen when errors were known. With the rates before them,",
-             "MosaicML's median is 8.3 %, SC'21's 6.4, MLSys'23's 4.5 and BLOOM's 17.5.", "",
+             "MosaicML's median is 8.3 %, SC'21's 6.4, MLSys'23's 4.5 and BLOOM's 17.5. Those of `b200`, `gb200` and `gb300`",
+             "are as much below the best of all shapes as on H100; with the best ones Megatron-Bridge's median is 12.1 %.", "",
              *summary_table(results), "", *NOTES, ""]
     small = [made for made in results if "seconds" in made and made["row"]["source"] in ("SC'21 table 1",
                                                                                       "MLSys'23 table 5")]

@@ -163,7 +163,7 @@ private:
   double leastSecondsOn(const PartOfMachine &part) const {
     double peak = 0;
     for (unsigned device = 0; device != part.machine.devices.size(); ++device)
-      peak += OperatorCost(deviceKindOf(part.machine, device), request.elementType).peakFlops();
+      peak += OperatorCost(part.machine, device, request.elementType).mostFlops();
     double samples =
         request.training && request.batch ? static_cast<double>(request.batch) / static_cast<double>(graph.batch) : 1;
     return graph.leastFlops(samples, request.training) / peak;

@@ -13,8 +13,10 @@
 
 namespace cleave::search {
 
-Grid::Grid(const Topology &topology, llvm::ArrayRef<unsigned> devices, llvm::ArrayRef<int64_t> sizes)
-    : sizes(sizes), cost(topology, devices, sizes) {
+Grid::Grid(const Topology &topology, llvm::ArrayRef<unsigned> devices, llvm::ArrayRef<int64_t> sizes,
+           llvm::ArrayRef<double> shownParts)
+    : sizes(sizes), cost(topology, devices, sizes), shown(shownParts) {
+  shown.resize(sizes.size(), 1);
   cost.prepare();
   llvm::SmallVector<unsigned, 3> order(sizes.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -103,7 +105,7 @@ double Grid::convert(double bytes, Change change) const {
         reducedDone = true;
         break;
       case Step::ReduceScatter:
-        seconds += cost.reduceScatter(local, {axis});
+        seconds += shown[axis] * cost.reduceScatter(local, {axis});
         local /= ways;
         break;
       case Step::Slice:
@@ -111,7 +113,7 @@ double Grid::convert(double bytes, Change change) const {
         break;
       case Step::AllGather:
         local *= ways;
-        seconds += cost.allGather(local, {axis});
+        seconds += shown[axis] * cost.allGather(local, {axis});
         break;
       case Step::AllToAll:
         seconds += cost.allToAll(local * ways, {axis});

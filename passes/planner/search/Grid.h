@@ -43,7 +43,10 @@ using State = std::array<uint64_t, mostAxes>;
 class Grid {
 public:
   /// `devices` are those of a mesh of these axes; links are the topology's while all groups along an axis are busy.
-  Grid(const Topology &topology, llvm::ArrayRef<unsigned> devices, llvm::ArrayRef<int64_t> sizes);
+  /// `shown`: by axis, the part of an all-gather's and a reduce-scatter's seconds that conversions take, where
+  /// computation hides the rest; empty: all of it.
+  Grid(const Topology &topology, llvm::ArrayRef<unsigned> devices, llvm::ArrayRef<int64_t> sizes,
+       llvm::ArrayRef<double> shown = {});
 
   unsigned numAxes() const { return sizes.size(); }
   int64_t size(unsigned axis) const { return sizes[axis]; }
@@ -81,6 +84,7 @@ public:
 private:
   llvm::SmallVector<int64_t, 3> sizes;
   MeshCost cost;
+  llvm::SmallVector<double, 3> shown;
   /// Every order of axes.
   std::vector<llvm::SmallVector<unsigned, 3>> orders;
 };

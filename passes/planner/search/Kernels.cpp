@@ -30,6 +30,8 @@ public:
       join(op);
     if (executor.joinsProducts)
       joinProducts();
+    for (Operator &op : graph.operators)
+      op.use->isLinear = isLinearLayer(op);
     // Users first: what passes its gradient on depends on what follows in the kernel.
     for (Operator &op : llvm::reverse(graph.operators))
       chooseBackward(op);
@@ -80,6 +82,21 @@ private:
       data = number;
     }
     return data;
+  }
+
+  /// A product with weights, which does not make an output, with a bias or without.
+  bool isLinearLayer(const Operator &op) const {
+    if (executor.linearLayers.products.empty() || !isProduct(op) || op.slides || op.results.size() != 1 ||
+        op.operands.size() < 2 || graph.isPrepared(op.operands[0]) || !graph.isPrepared(op.operands[1]))
+      return false;
+    const Tensor *result = &graph.tensors[op.results.front()];
+    while (!result->isOutput && result->uses.size() == 1) {
+      const Operator &user = graph.operators[result->uses.front().first];
+      if (user.results.size() != 1 || !(user.use->isEpilogue || user.cost.costClass == CostClass::View))
+        break;
+      result = &graph.tensors[user.results.front()];
+    }
+    return !result->isOutput;
   }
 
   bool isLinearIn(const Operator &op, unsigned first, unsigned second) const {
@@ -249,20 +266,17 @@ private:
   }
 
   /// Keeps a tensor; of a view or a transposed operand what it shows.
-  void keep(unsigned index) {
+  /// `rounded`: as linear layers multiply it.
+  void keep(unsigned index, bool rounded = false) {
     Tensor &tensor = graph.tensors[index];
     if (tensor.producer != none) {
       const Operator &producer = graph.operators[tensor.producer];
       bool shows = producer.cost.costClass == CostClass::View ||
                    (producer.cost.costClass == CostClass::Movement && producer.use->isFree);
       if (shows && producer.operands.front().tensor != none)
-        return keep(producer.operands.front().tensor);
-      // A product's result with its bias is one tensor.
-      if (producer.use->isEpilogue) {
-        tensor.kept = true;
-        return;
-      }
+        return keep(producer.operands.front().tensor, rounded);
     }
+    tensor.keptRounded = rounded && (!tensor.kept || tensor.keptRounded);
     tensor.kept = true;
   }
 
@@ -369,7 +383,7 @@ private:
         continue;
       const Operand &other = op.operands[number == 0 ? 1 : 0];
       if (graph.learns(other) && (!op.use->isStreamed || op.use->reads[number]))
-        keep(operand.tensor);
+        keep(operand.tensor, op.use->isLinear);
     }
     if (op.use->isStreamed && op.use->writes)
       keep(op.results.front());

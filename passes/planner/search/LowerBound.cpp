@@ -210,8 +210,8 @@ std::vector<Searcher::LeastRamp> Searcher::leastRamps(int64_t microbatches) cons
 double Searcher::partOf(unsigned kind, unsigned devices) const {
   double all = 0;
   for (unsigned other = 0; other != runs.size(); ++other)
-    all += runs[other].count() * operatorCosts[other]->peakFlops();
-  return devices * operatorCosts[kind]->peakFlops() / all;
+    all += runs[other].count() * operatorCosts[other]->mostFlops();
+  return devices * operatorCosts[kind]->mostFlops() / all;
 }
 
 double Searcher::termOf(unsigned first, unsigned last, const stages::StageProblem &problem, const SettingOfLayers &in,

@@ -12,6 +12,14 @@ KernelWork OperatorWork::gradientOf(const KernelWork &work, unsigned operand) {
   return gradient;
 }
 
+double OperatorWork::keptBytes(const Tensor &tensor, const State &state) const {
+  double bytes = grid.localBytes(bytesOf(tensor), state);
+  bool isRounded = tensor.keptRounded && cost.roundsLinearLayers();
+  return isRounded
+             ? std::min(bytes, localElements(tensor, state) * bytesOfElement(options.executor.linearLayers.products))
+             : bytes;
+}
+
 void OperatorWork::addKernelBackward(const Operator &op, const KernelWork &work, const OperatorStates &state,
                                      double resultBytes, Sums &sums) const {
   const KernelUse &use = *op.use;
@@ -20,9 +28,9 @@ void OperatorWork::addKernelBackward(const Operator &op, const KernelWork &work,
     const Tensor &result = graph.tensors[tensor];
     double bytes = grid.localBytes(bytesOf(result), at);
     if (result.kept)
-      sums.saved += bytes;
+      sums.saved += keptBytes(result, at);
     if (result.kept && op.cost.costClass == CostClass::Contraction)
-      sums.savedProducts += bytes;
+      sums.savedProducts += keptBytes(result, at);
     if (result.gradientSums > 0)
       sums.backward += result.gradientSums * cost.seconds(CostClass::Elementwise, 0, 3 * bytes);
   }
@@ -32,7 +40,7 @@ void OperatorWork::addKernelBackward(const Operator &op, const KernelWork &work,
     if (operand.parameter != none && graph.learns(operand) && executor.accumulationBytes > 0)
       sums.backward += cost.streamSeconds(localElements(operand, at.state) * executor.accumulationBytes);
   if (op.cost.costClass == CostClass::Contraction) {
-    addProductGradients(op, work, resultBytes, sums);
+    addProductGradients(op, work, state, resultBytes, sums);
     return;
   }
   if (use.masks)
@@ -50,8 +58,8 @@ void OperatorWork::addKernelBackward(const Operator &op, const KernelWork &work,
   sums.backwardHost += launches ? executor.backwardDispatch : 0;
 }
 
-void OperatorWork::addProductGradients(const Operator &op, const KernelWork &work, double resultBytes,
-                                       Sums &sums) const {
+void OperatorWork::addProductGradients(const Operator &op, const KernelWork &work, const OperatorStates &state,
+                                       double resultBytes, Sums &sums) const {
   const KernelUse &use = *op.use;
   const Executor &executor = options.executor;
   if (use.isStreamed) {
@@ -73,6 +81,9 @@ void OperatorWork::addProductGradients(const Operator &op, const KernelWork &wor
     if (operand.parameter != none)
       sums.backwardWeights += seconds;
   }
+  // A joined product's gradient has the columns of all.
+  sums.backward += castSeconds(use, work.result / use.share / copiesOf(state.results.front()),
+                               executor.linearLayers.gradientCastBytes);
   // Gradients of joined products are put side by side.
   if (use.share < 1)
     sums.backward += movedSeconds(CostClass::Movement, 0, 2 * resultBytes, /*launches=*/false);

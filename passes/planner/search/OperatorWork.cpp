@@ -55,6 +55,7 @@ void OperatorWork::addAlone(unsigned index, const Factors &factors, const Operat
     whole += operand.bytes;
   double read = (bytes - joined) * (whole > 0 ? std::min(1.0, op.cost.bytesRead / whole) : 1);
   KernelWork work{op.cost.costClass, flops, read + (op.joinsReader ? 0 : resultBytes), op.slides};
+  work.isLinear = op.use && op.use->isLinear;
   double pixels = op.cost.winogradPixels * scaleOf(op) * partOf(op, factors);
   if (pixels > 0 && !options.training) {
     work.winograd = KernelWork::Winograd::OfConstants;
@@ -172,7 +173,8 @@ void OperatorWork::addKernel(const Operator &op, const KernelWork &work, const O
   if (use.isStreamed)
     forward = streamedSeconds(work, use.forwardProducts, executor.attentionForward);
   else if (product)
-    forward = productSeconds(work, use.share);
+    forward = productSeconds(work, use.share) +
+              castSeconds(use, work.lhs / copiesOf(state.operands[0].state), executor.linearLayers.castBytes);
   else if (!use.isFree)
     forward = movedSeconds(work.costClass, work.flops, forwardBytes(op, state, resultBytes), use.launches);
   if (use.launches && !use.isFree)
@@ -201,7 +203,8 @@ double OperatorWork::streamedSeconds(const KernelWork &work, double products, do
   if (products == 0)
     return 0;
   double done = options.executor.skipsMasked ? 0.5 : 1;
-  return cost.launchSeconds() + products * done * work.flops / cost.attentionFlops(share);
+  return cost.launchSeconds() +
+         products * done * work.flops / cost.attentionFlops(share, options.executor.tunesAttention);
 }
 
 double OperatorWork::productSeconds(KernelWork work, double share) const {
@@ -209,6 +212,20 @@ double OperatorWork::productSeconds(KernelWork work, double share) const {
   work.rhs /= share;
   work.result /= share;
   return cost.seconds(work) * share;
+}
+
+double OperatorWork::copiesOf(const State &state) const {
+  double copies = 1;
+  for (unsigned axis = 0; axis != numAxes; ++axis)
+    if (!AxisState::isCut(state[axis]))
+      copies *= static_cast<double>(grid.size(axis));
+  return copies;
+}
+
+double OperatorWork::castSeconds(const KernelUse &use, double elements, double bytes) const {
+  return use.isLinear && cost.roundsLinearLayers() && bytes > 0
+             ? (cost.launchSeconds() + cost.streamSeconds(elements * bytes)) * use.share
+             : 0;
 }
 
 double OperatorWork::movedSeconds(CostClass costClass, double flops, double bytes, bool launches) const {

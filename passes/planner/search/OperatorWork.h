@@ -85,6 +85,11 @@ private:
   double streamedSeconds(const KernelWork &work, double products, double share) const;
   /// A product's part of the one that it is joined with.
   double productSeconds(KernelWork work, double share) const;
+  /// How many devices of the grid have the same part of a tensor.
+  double copiesOf(const State &state) const;
+  /// Rounding so many elements for the product of a linear layer, or the part of it that is the operator's: each is
+  /// rounded where it lies before devices bring all of it together.
+  double castSeconds(const KernelUse &use, double elements, double bytes) const;
   double movedSeconds(CostClass costClass, double flops, double bytes, bool launches) const;
   double forwardBytes(const Operator &op, const OperatorStates &state, double resultBytes) const;
   /// What a kernel has in memory while it runs.
@@ -100,9 +105,12 @@ private:
 
   /// The gradient of an operand of a product is a product itself, of the result's gradient and the other operand.
   static KernelWork gradientOf(const KernelWork &work, unsigned operand);
+  /// Of a tensor that the backward pass reads.
+  double keptBytes(const Tensor &tensor, const State &state) const;
   void addKernelBackward(const Operator &op, const KernelWork &work, const OperatorStates &state, double resultBytes,
                          Sums &sums) const;
-  void addProductGradients(const Operator &op, const KernelWork &work, double resultBytes, Sums &sums) const;
+  void addProductGradients(const Operator &op, const KernelWork &work, const OperatorStates &state, double resultBytes,
+                           Sums &sums) const;
   /// A contraction has a product as large as itself for each operand that learns; other operators read and write about
   /// as much as forward.
   void addBackward(unsigned index, const KernelWork &work, const OperatorStates &state, double forward,

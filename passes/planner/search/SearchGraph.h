@@ -33,8 +33,9 @@ struct Tensor {
   /// (operator, operand), in the graph's order.
   llvm::SmallVector<std::pair<unsigned, unsigned>, 2> uses;
   bool isOutput = false;
-  bool kept = false;       ///< The backward pass reads it (Kernels.h).
-  double gradientSums = 0; ///< So many gradients of it are added to the first one.
+  bool kept = false;        ///< The backward pass reads it (Kernels.h).
+  bool keptRounded = false; ///< But for linear layers, as they multiply it, nothing does.
+  double gradientSums = 0;  ///< So many gradients of it are added to the first one.
 };
 
 /// An operand: a tensor, or a parameter or constant, of which every device loads the part that it needs.
@@ -72,6 +73,7 @@ struct KernelUse {
   bool isFree = false;     ///< It costs nothing by itself.
   bool isEpilogue = false; ///< The bias of a product, added as it is written.
   bool isStreamed = false; ///< Part of attention as one kernel.
+  bool isLinear = false;   ///< A product of a linear layer, as Executor::linearLayers has them.
   bool launches = true, launchesBackward = false;
   bool writes = true;                        ///< The result.
   llvm::SmallVector<bool, 3> reads;          ///< By operand.

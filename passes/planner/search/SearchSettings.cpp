@@ -64,8 +64,8 @@ static std::vector<DevicesToTry> devicesAsOneKind(const Machine &machine, const 
     auto same = llvm::find_if(
         kinds, [&](auto &kind) { return alike(machine.devices[kind.second.front()], machine.devices[device]); });
     if (same == kinds.end()) {
-      OperatorCost cost(deviceKindOf(machine, device), request.elementType);
-      same = kinds.insert(same, {cost.peakFlops(), {}});
+      OperatorCost cost(machine, device, request.elementType);
+      same = kinds.insert(same, {cost.mostFlops(), {}});
     }
     same->second.push_back(device);
   }
@@ -397,6 +397,27 @@ llvm::ArrayRef<unsigned> Searcher::membersOf(const Run &run, unsigned count) con
   return slowest;
 }
 
+/// By axis, the part of all-gathers and reduce-scatters in layers that is not hidden: of software that multiplies with
+/// one part while the next is on its way within a host the first part, and what the others slow computation down.
+llvm::SmallVector<double> Searcher::shownExchanges(llvm::ArrayRef<unsigned> devices,
+                                                   llvm::ArrayRef<int64_t> sizes) const {
+  llvm::SmallVector<double> shown(sizes.size(), 1);
+  if (!machine.executor.overlapsExchanges)
+    return shown;
+  size_t stride = 1;
+  for (size_t axis = sizes.size(); axis-- != 0; stride *= static_cast<size_t>(sizes[axis])) {
+    auto ways = static_cast<size_t>(sizes[axis]);
+    bool isInHost = true;
+    for (size_t index = 0; index != devices.size(); ++index)
+      if (index / stride % ways != 0)
+        isInHost &= machine.devices[devices[index]].host == machine.devices[devices[index - stride]].host;
+    double first = 1.0 / static_cast<double>(ways);
+    if (isInHost)
+      shown[axis] = std::min(1.0, first + (1 - first) * hidden);
+  }
+  return shown;
+}
+
 unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, int64_t microbatches) {
   auto [entry, isNew] = settingNumbers.try_emplace({kind, devices, shape, microbatches}, 0);
   if (!isNew)
@@ -404,7 +425,8 @@ unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, in
   std::unique_ptr<Grid> &grid = grids[{kind, devices, shape}];
   const Shape &known = shapesOf(kind, devices)[shape];
   if (!grid) {
-    grid = std::make_unique<Grid>(topology, membersOf(runs[kind], devices), known.sizes);
+    std::vector<unsigned> members = membersOf(runs[kind], devices);
+    grid = std::make_unique<Grid>(topology, members, known.sizes, shownExchanges(members, known.sizes));
   }
   Setting setting;
   setting.grid = grid.get();
@@ -463,7 +485,7 @@ double Searcher::secondsPerByte(int64_t microbatches) const {
   double peak = 0, limit = 0, state = stateBytes(0, intervals.numLayers()) / static_cast<double>(busy.size());
   constexpr double tight = 2;
   for (unsigned kind = 0; kind != runs.size(); ++kind) {
-    peak += operatorCosts[kind]->peakFlops() * runs[kind].count();
+    peak += operatorCosts[kind]->mostFlops() * runs[kind].count();
     limit += std::isfinite(memoryOf(kind)) ? std::max(memoryOf(kind), tight * state) * runs[kind].count() : 0;
   }
   double seconds = graph.flops() * batchScale(microbatches) * (request.training ? 3 : 1) / peak;

@@ -5,6 +5,7 @@
 #include "passes/planner/search/SearchGraph.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Support/xxhash.h"
 
@@ -20,8 +21,8 @@ static void writeKernel(llvm::raw_ostream &out, const Operator &op) {
   if (!op.use)
     return;
   const KernelUse &use = *op.use;
-  out << 'k' << use.isFree << use.isEpilogue << use.isStreamed << use.isCounted << use.passes << use.trainingPasses
-      << use.backwardPasses << use.launches << use.launchesBackward << use.writes << use.passesOn
+  out << 'k' << use.isFree << use.isEpilogue << use.isStreamed << use.isLinear << use.isCounted << use.passes
+      << use.trainingPasses << use.backwardPasses << use.launches << use.launchesBackward << use.writes << use.passesOn
       << use.readsResultAgain << use.masks << use.gradientReads << ' ' << use.share << ' ' << use.forwardProducts << ' '
       << use.backwardProducts << ' ';
   for (auto *flags : {&use.reads, &use.readsAgain, &use.writesGradient})
@@ -66,7 +67,7 @@ std::string SearchGraph::digestOf(const Operator &op) const {
     writeFactors(out, factors);
     const Tensor &value = tensors[tensor];
     out << 'r' << value.bytes << value.batched << value.learns << value.isOutput << value.uses.size() << value.kept
-        << value.gradientSums << ' ';
+        << value.keptRounded << value.gradientSums << ' ';
   }
   return hashOf(text);
 }

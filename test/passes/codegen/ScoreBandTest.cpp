@@ -157,8 +157,9 @@ TEST(ScoreBand, HasEveryPairThatStays) {
         bool stays = condition.stays[static_cast<size_t>(q * keys + k)];
         ASSERT_TRUE(!stays || has(*band, q, k))
             << "seed " << seed << ": " << condition.text << " at " << q << ", " << k;
-        if (isExact)
+        if (isExact) {
           ASSERT_EQ(stays, has(*band, q, k)) << "seed " << seed << ": " << condition.text << " at " << q << ", " << k;
+        }
         ASSERT_EQ(!has(*band, q, k), band->excludes(q, q, k, k));
       }
   }
@@ -182,10 +183,12 @@ TEST(ScoreBand, OfOneComparisonOrTensorIsTight) {
     auto band = findBand(condition.value);
     if (!least || !band)
       continue;
-    if (band->lower && *band->lower > 1 - keys)
+    if (band->lower && *band->lower > 1 - keys) {
       EXPECT_EQ(*band->lower, *least) << "seed " << seed << ": " << condition.text;
-    if (band->upper && *band->upper < queries - 1)
+    }
+    if (band->upper && *band->upper < queries - 1) {
       EXPECT_EQ(*band->upper, *most) << "seed " << seed << ": " << condition.text;
+    }
     EXPECT_TRUE(band->lower || *least == 1 - keys) << "seed " << seed << ": " << condition.text;
     EXPECT_TRUE(band->upper || *most == queries - 1) << "seed " << seed << ": " << condition.text;
   }

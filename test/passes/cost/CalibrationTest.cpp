@@ -84,7 +84,7 @@ TEST(MeasuredOperators, NameLineAndFault) {
   EXPECT_EQ(operatorsMessage(head), "ops.csv:1: expects a measured operator in a line below, found none");
   EXPECT_EQ(operatorsMessage(head + "a,fast,f16\n"), "ops.csv:2: expects 5 fields, got 3");
   EXPECT_EQ(operatorsMessage(head + "\na,fast,f12,product 1x1x1,1\n"),
-            "ops.csv:3: dtype expects one of f64, f32, tf32, bf16, f16, i8, got \"f12\"");
+            "ops.csv:3: dtype expects one of f64, f32, tf32, bf16, f16, f8, i8, got \"f12\"");
   EXPECT_EQ(operatorsMessage(head + "a,fast,f16,product 1x1,1\n"),
             "ops.csv:2: a product expects three sizes, or four with the number of products first, got \"1x1\"");
   EXPECT_EQ(operatorsMessage(head + "a,fast,f16,product 1x0x1,1\n"),

@@ -25,8 +25,8 @@ std::string messageOf(const std::string &executor) {
 }
 
 TEST(ExecutorTest, ByName) {
-  EXPECT_EQ(executorNames(),
-            (std::vector<llvm::StringRef>{"cleave", "megatron-2021", "megatron-core", "fsdp", "eager", "eager-split"}));
+  EXPECT_EQ(executorNames(), (std::vector<llvm::StringRef>{"cleave", "megatron-2021", "megatron-core",
+                                                           "megatron-core-fp8", "fsdp", "eager", "eager-split"}));
   for (llvm::StringRef name : executorNames()) {
     auto executor = findExecutor(name, "--executor");
     ASSERT_TRUE(bool(executor)) << llvm::toString(executor.takeError());
@@ -37,8 +37,8 @@ TEST(ExecutorTest, ByName) {
   EXPECT_TRUE(*own == Executor());
   auto none = findExecutor("horovod", "--executor");
   ASSERT_FALSE(bool(none));
-  EXPECT_EQ(llvm::toString(none.takeError()), "--executor expects one of cleave, megatron-2021, megatron-core, fsdp, "
-                                              "eager, eager-split, got \"horovod\"");
+  EXPECT_EQ(llvm::toString(none.takeError()), "--executor expects one of cleave, megatron-2021, megatron-core, "
+                                              "megatron-core-fp8, fsdp, eager, eager-split, got \"horovod\"");
 }
 
 TEST(ExecutorTest, InMachineFiles) {
@@ -64,9 +64,36 @@ TEST(ExecutorTest, InMachineFiles) {
   EXPECT_TRUE(again->executor == executor) << text;
 }
 
+TEST(ExecutorTest, LinearLayersInFewerBits) {
+  auto machine = machineWith("{ base: megatron-core-fp8, attention: { tuned: false }, exchanges: { overlap: true }, "
+                             "linear_layers: { cast: 4 B } }");
+  ASSERT_TRUE(bool(machine)) << llvm::toString(machine.takeError());
+  const Executor &executor = machine->executor;
+  EXPECT_EQ(executor.linearLayers.products, "f8");
+  EXPECT_EQ(executor.linearLayers.castBytes, 4);
+  EXPECT_EQ(executor.linearLayers.gradientCastBytes, 6);
+  EXPECT_FALSE(executor.tunesAttention);
+  EXPECT_TRUE(executor.overlapsExchanges);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  writeMachineFile(*machine, stream);
+  auto again = parseMachineFile(text, "again.yaml");
+  ASSERT_TRUE(bool(again)) << llvm::toString(again.takeError()) << text;
+  EXPECT_TRUE(again->executor == executor) << text;
+  EXPECT_EQ(messageOf("{ base: megatron-core, linear_layers: { products: fp8 } }"),
+            "m.yaml:3:61: executor linear_layers products expects one of f64, f32, tf32, bf16, f16, f8, i8, got "
+            "\"fp8\"");
+  EXPECT_EQ(messageOf("{ linear_layers: { products: f8 } }"),
+            "m.yaml:3:28: executor linear_layers expects software other than Cleave's own, that is fusion chains or "
+            "none");
+  EXPECT_EQ(messageOf("{ base: fsdp, linear_layers: { cast: 4 } }"),
+            "m.yaml:3:48: executor linear_layers cast expects a number and a unit of B, kB, MB, GB, TB, KiB, MiB, GiB, "
+            "TiB, got \"4\"");
+}
+
 TEST(ExecutorTest, Errors) {
   EXPECT_EQ(messageOf("horovod"),
-            "m.yaml:3:11: \"executor\" expects one of cleave, megatron-2021, megatron-core, fsdp, "
+            "m.yaml:3:11: \"executor\" expects one of cleave, megatron-2021, megatron-core, megatron-core-fp8, fsdp, "
             "eager, eager-split, got \"horovod\"");
   EXPECT_EQ(messageOf("{ fusion: some }"),
             "m.yaml:3:21: executor fusion expects products, chains or none, got \"some\"");

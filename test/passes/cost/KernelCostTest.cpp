@@ -51,6 +51,47 @@ TEST(KernelCostTest, TilesAreDoneInWaves) {
   EXPECT_DOUBLE_EQ(cost.sustainedFlops(), 32);
 }
 
+// The same units at twice the rate for f8, of which they sustain a quarter: as long as before. Where the kind has no
+// such rate, linear layers are multiplied as all else, and so is what is not of a linear layer.
+TEST(KernelCostTest, LinearLayersHaveATypeOfTheirOwn) {
+  DeviceKind kind;
+  kind.peak = {{"bf16", 64}, {"f8", 128}};
+  kind.bandwidth = 1e12;
+  kind.tiles["contraction"] = {4, 0.5, {{2, 2, 1}}, {}, {}, {}};
+  OperatorCost same(kind, "bf16", 1, "f8");
+  KernelWork work = product(1, 8, 8, 4), linear = work;
+  linear.isLinear = true;
+  EXPECT_DOUBLE_EQ(same.seconds(linear), 8);
+  EXPECT_DOUBLE_EQ(same.seconds(work), 16);
+  kind.tiles["contraction.f8"] = {4, 0.125, {{2, 2, 1}}, {}, {}, {}};
+  OperatorCost slow(kind, "bf16", 1, "f8");
+  EXPECT_TRUE(slow.roundsLinearLayers());
+  EXPECT_DOUBLE_EQ(slow.seconds(linear), 32);
+  EXPECT_DOUBLE_EQ(slow.seconds(work), 16);
+  EXPECT_DOUBLE_EQ(slow.peakFlops(), 64);
+  EXPECT_DOUBLE_EQ(slow.mostFlops(), 128);
+  OperatorCost without(kind, "bf16");
+  EXPECT_DOUBLE_EQ(without.seconds(linear), 16);
+  EXPECT_DOUBLE_EQ(without.mostFlops(), 64);
+  kind.peak.erase("f8");
+  OperatorCost old(kind, "bf16", 1, "f8");
+  EXPECT_FALSE(old.roundsLinearLayers());
+  EXPECT_DOUBLE_EQ(old.seconds(linear), 16);
+}
+
+// Operands are read in fewer bytes, results written as before: of 2 x 32 operands and 64 results of 2 bytes 192 are
+// left of 256.
+TEST(KernelCostTest, RoundedOperandsAreSmaller) {
+  DeviceKind kind;
+  kind.peak = {{"bf16", 1e12}, {"f8", 1e12}};
+  kind.bandwidth = 1;
+  KernelWork work = product(1, 8, 8, 4);
+  OperatorCost cost(kind, "bf16", 1, "f8");
+  EXPECT_DOUBLE_EQ(cost.seconds(work), 256);
+  work.isLinear = true;
+  EXPECT_DOUBLE_EQ(cost.seconds(work), 192);
+}
+
 // Winograd's algorithm does less than is counted: its curve may exceed the peak. Where a machine has none, it takes
 // what all convolutions take. The routine's name says which is which.
 TEST(KernelCostTest, WinogradHasItsOwnCurve) {
@@ -112,6 +153,36 @@ TEST(KernelCostTest, ProductsOfA100) {
 }
 
 // The same artifact: GELU moves 4 bytes an element at 380 and 390 G elements a second, with 45 us a call.
+// cuDNN's attention of 64 heads of 128 (8 of keys), 8192 tokens, a causal mask, in TFLOP/s forward and backward
+// (NVIDIA/cudnn-frontend, benchmark/sdpa_benchmark_training/results, cuDNN 9.18 and 9.19): what an executor's shares
+// and a kind's factor make of the peak.
+TEST(KernelCostTest, AttentionWrittenForAChip) {
+  struct Measured {
+    llvm::StringRef preset;
+    double forward, backward;
+  };
+  auto executor = findExecutor("megatron-core", "test");
+  ASSERT_TRUE(bool(executor)) << llvm::toString(executor.takeError());
+  ASSERT_TRUE(executor->tunesAttention);
+  for (const Measured &one :
+       {Measured{"h200", 644e12, 541e12}, Measured{"gb200", 1563e12, 1279e12}, Measured{"gb300", 1927e12, 1391e12}}) {
+    OperatorCost cost(kindOf(one.preset), "bf16");
+    double forward = cost.attentionFlops(executor->attentionForward, true),
+           backward = cost.attentionFlops(executor->attentionBackward, true);
+    // A gradient is five products, what is forward two.
+    double predicted = 2 / forward + 5 / backward, measured = 2 / one.forward + 5 / one.backward;
+    EXPECT_NEAR(predicted / measured, 1, 0.03) << one.preset.str();
+    EXPECT_NEAR(forward / one.forward, 1, 0.15) << one.preset.str();
+    EXPECT_NEAR(backward / one.backward, 1, 0.15) << one.preset.str();
+  }
+  // FlashAttention-2 on H100 (Dao 2023): 335 forward.
+  OperatorCost h100(kindOf("h100"), "bf16");
+  EXPECT_NEAR(h100.attentionFlops(executor->attentionForward, false) / 335e12, 1, 0.15);
+  // Where nothing is said of other kernels, there are none.
+  OperatorCost a100(kindOf("a100-80g"), "bf16");
+  EXPECT_EQ(a100.attentionFlops(0.5, true), a100.attentionFlops(0.5, false));
+}
+
 TEST(KernelCostTest, MemoryOfA100) {
   OperatorCost cost(kindOf("a100-80g"), "f16");
   for (auto [elements, rate] : {std::pair(268e6, 380e9), {537e6, 390e9}})

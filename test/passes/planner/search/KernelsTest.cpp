@@ -71,6 +71,33 @@ TEST(KernelsTest, ChainsAreOneKernel) {
   EXPECT_DOUBLE_EQ(find(graph, "block1/mlp/fc1", CostClass::Contraction).use->share, 1);
 }
 
+// Products with weights are linear layers, but for the head's; those of attention are none. What only they read again
+// is kept in 8 bits: the normalized tensor and GELU's, not what attention's own gradient reads.
+TEST(KernelsTest, LinearLayersInFewerBits) {
+  ModelGraph model("gpt", numbers);
+  chooseKernels(model.graph, executorOf("megatron-core-fp8"));
+  SearchGraph &graph = model.graph;
+  unsigned linear = 0, products = 0;
+  for (const Operator &op : graph.operators) {
+    products += op.cost.costClass == CostClass::Contraction && !op.use->isStreamed;
+    linear += op.use->isLinear;
+  }
+  // Query, key, value, output and two of the MLP in each of two layers, and the head.
+  EXPECT_EQ(products, 13u);
+  EXPECT_EQ(linear, 12u);
+  auto input = [&](llvm::StringRef node) -> const Tensor & {
+    return graph.tensors[find(graph, node, CostClass::Contraction).operands.front().tensor];
+  };
+  EXPECT_TRUE(input("block1/mlp/fc1").kept && input("block1/mlp/fc1").keptRounded);
+  EXPECT_TRUE(input("block1/mlp/fc2").kept && input("block1/mlp/fc2").keptRounded);
+  ModelGraph whole("gpt", numbers);
+  chooseKernels(whole.graph, executorOf("megatron-core"));
+  for (const Operator &op : whole.graph.operators)
+    EXPECT_FALSE(op.use->isLinear);
+  for (const Tensor &tensor : whole.graph.tensors)
+    EXPECT_FALSE(tensor.keptRounded);
+}
+
 // Of a tensor that is read by a product with weights and by something else with a parameter, only the product is one of
 // products that share a kernel: it has that alone. What is kept for its gradient is the input that the view shows.
 TEST(KernelsTest, OneProductAndAnotherReader) {
