@@ -5,6 +5,7 @@
 #include "compiler/ModelCompiler.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <filesystem>
 

@@ -5,6 +5,7 @@
 
 #include "test/passes/train/PlacedLayers.h"
 
+#include "passes/train/Optimizer.h"
 #include "runtime/Executor.h"
 #include "runtime/TraceMemory.h"
 #include "runtime/Verify.h"
