@@ -323,16 +323,21 @@ class Predictor:
         degrees = f"model={config['tp']},data={config['dp']},pipeline={config['pp']}"
         if config["cp"] > 1:
             degrees += f",sequence={config['cp']}"
-        made = run("compile", model, "--machine", machine, "--train", "--dtype", config["dtype"], "--batch",
+        command = ["compile", model, "--machine", machine, "--train", "--dtype", config["dtype"], "--batch",
                    config["batch"], "--microbatches", config["microbatches"], "--recompute", config["recompute"],
-                   "--zero", config["zero"], "--schedule", "1f1b", "--degrees", degrees, "-o", output, "--json",
-                   output + ".json")
+                   "--zero", config["zero"], "--degrees", degrees, "-o", output, "--json", output + ".json"]
+        interleaves = config["vpp"] > 1 and config["pp"] > 1
+        made = run(*command, "--schedule", "interleaved", "--chunks", config["vpp"]) if interleaves else None
+        # Where layers do not divide into so many chunks, the search has no such plan.
+        has_chunks = made is not None and not made.returncode
+        if not has_chunks:
+            made = run(*command, "--schedule", "1f1b")
         if made.returncode:
             raise NotBuildable(f"no plan: {made.stderr.strip().splitlines()[-1] if made.stderr.strip() else '?'}")
         with open(output + ".json", encoding="utf-8") as file:
             report = json.load(file)
         seconds = report["predicted_step_seconds"]
-        if config["vpp"] > 1 and config["pp"] > 1:
+        if interleaves and not has_chunks:
             seconds = self.interleaved(report, config, output)
         for name in (output, output + ".json", output + ".weights", output + ".yaml"):
             if os.path.exists(name):
@@ -341,7 +346,7 @@ class Predictor:
                 "spent": self.spent(report)}
 
     def interleaved(self, report, config, output):
-        """The step under an interleaved schedule, which the search does not make: of the found stages' times."""
+        """The step under an interleaved schedule, of the times of stages that the search found for another one."""
         if config["microbatches"] % config["pp"]:
             return report["predicted_step_seconds"]
         lines = ["stages:"]

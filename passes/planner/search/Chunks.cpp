@@ -33,39 +33,53 @@ void Searcher::findRepeatedLayers() {
     }
 }
 
-/// The layers at which groups begin that chunks are made of, and the end. What is before and after the repeated layers
-/// is in the first and the last group, which always keep their places. One of both is a group of its own, where it has
-/// half a whole group's operators, as an embedding with most of a layer; else it adds to its neighbour.
-static std::vector<unsigned> groupsOf(const RepeatedLayers &repeated, const SearchGraph &graph) {
+/// The layers at which groups begin that chunks are made of, and the end: a multiple of `chunks` groups, two for each
+/// chunk or more; empty where there are none. What is before and after the repeated layers is in the first and the last
+/// group, which always keep their places. One of both is a group of its own, where it has half a whole group's
+/// operators, as an embedding with most of a layer; so are both, where together they have those of two, but for half,
+/// as an embedding with all of a layer and a layer with the head, and that makes such a multiple. Else they add to
+/// their neighbours.
+static std::vector<unsigned> groupsOf(const RepeatedLayers &repeated, const SearchGraph &graph, unsigned chunks) {
   auto operatorsOf = [&](unsigned first, unsigned last) {
     return graph.boundaries[last].at - graph.boundaries[first].at;
   };
+  if (repeated.count == 0)
+    return {};
   auto layers = static_cast<unsigned>(graph.boundaries.size() - 1),
        end = repeated.first + repeated.count * repeated.size;
-  std::vector<unsigned> groups;
-  if (repeated.count == 0)
+  unsigned whole = operatorsOf(repeated.first, repeated.first + repeated.size), before = operatorsOf(0, repeated.first),
+           after = operatorsOf(end, layers);
+  bool mayBegin = 2 * before >= whole, mayEnd = 2 * after >= whole,
+       mayBoth = mayBegin && mayEnd && 2 * (before + after) >= 3 * whole;
+  llvm::SmallVector<std::pair<bool, bool>, 2> ways = {{mayBegin, mayEnd && !mayBegin}};
+  if (mayBoth)
+    ways.insert(ways.begin(), {true, true});
+  for (auto [begins, ends] : ways) {
+    unsigned count = repeated.count + begins + ends;
+    if (count % chunks != 0 || count < 2 * chunks)
+      continue;
+    std::vector<unsigned> groups;
+    if (begins)
+      groups.push_back(0);
+    for (unsigned group = 0; group != repeated.count; ++group)
+      groups.push_back(repeated.first + group * repeated.size);
+    if (ends)
+      groups.push_back(end);
+    groups.front() = 0;
+    groups.push_back(layers);
     return groups;
-  unsigned whole = operatorsOf(repeated.first, repeated.first + repeated.size);
-  bool isOwnBefore = 2 * operatorsOf(0, repeated.first) >= whole;
-  if (isOwnBefore)
-    groups.push_back(0);
-  for (unsigned group = 0; group != repeated.count; ++group)
-    groups.push_back(repeated.first + group * repeated.size);
-  if (!isOwnBefore && 2 * operatorsOf(end, layers) >= whole)
-    groups.push_back(end);
-  groups.front() = 0;
-  groups.push_back(layers);
-  return groups;
+  }
+  return {};
 }
 
 /// The numbers of chunks that stages can have: with at least two stages, whose chunks are equally long.
 std::vector<unsigned> Searcher::chunksOf(const pipeline::ScheduleRow &row) const {
   if (row.mostChunks == 1)
     return {1};
-  std::vector<unsigned> numbers, groups = groupsOf(repeated, graph);
-  unsigned count = groups.empty() ? 0 : static_cast<unsigned>(groups.size() - 1);
-  for (unsigned chunks = row.fewestChunks; chunks <= std::min(row.mostChunks, count / 2); ++chunks)
-    if (count % chunks == 0 && request.chunks.value_or(chunks) == chunks)
+  std::vector<unsigned> numbers;
+  unsigned most = repeated.count == 0 ? 0 : (repeated.count + 2) / 2;
+  for (unsigned chunks = row.fewestChunks; chunks <= std::min(row.mostChunks, most); ++chunks)
+    if (request.chunks.value_or(chunks) == chunks && !groupsOf(repeated, graph, chunks).empty())
       numbers.push_back(chunks);
   return numbers;
 }
@@ -100,7 +114,7 @@ std::vector<unsigned> Searcher::cutsFor(const ScheduleChoice &choice) const {
   std::vector<unsigned> cuts;
   if (choice.chunks == 1)
     return cuts;
-  std::vector<unsigned> groups = groupsOf(repeated, graph);
+  std::vector<unsigned> groups = groupsOf(repeated, graph, choice.chunks);
   auto count = static_cast<unsigned>(groups.size() - 1);
   for (unsigned group = 0; group <= count; group += choice.chunks)
     if (!comesBack(choice))
@@ -138,7 +152,7 @@ static std::vector<unsigned> groupsOfStage(const ScheduleChoice &choice, unsigne
 std::vector<unsigned> Searcher::orderOf(const stages::StagePlan &plan, const ScheduleChoice &choice) const {
   if (choice.chunks == 1)
     return {};
-  std::vector<unsigned> order, groups = groupsOf(repeated, graph), cuts = cutsFor(choice);
+  std::vector<unsigned> order, groups = groupsOf(repeated, graph, choice.chunks), cuts = cutsFor(choice);
   auto groupAt = [&](unsigned cut) {
     return choice.chunks * static_cast<unsigned>(llvm::find(cuts, cut) - cuts.begin());
   };
