@@ -10,6 +10,8 @@
 
 #include "mlir/IR/Value.h"
 
+#include "llvm/Support/Error.h"
+
 #include <string>
 #include <vector>
 

@@ -240,7 +240,7 @@ Instruction::Compute functionOf(Statement &s, Type type) {
     return unaryOf<Negate>(type);
   if (s.name == "abs")
     return unaryOf<Absolute>(type);
-  s.fail("'" + std::string(s.name) + "' is not known of integers");
+  s.fail(std::string(1, '\'').append(s.name).append("' is not known of integers"));
 }
 
 } // namespace

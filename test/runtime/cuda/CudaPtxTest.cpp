@@ -42,7 +42,7 @@ TEST(CudaPtxTest, IsForOldDrivers) {
 
 // The version is written over that of nvcc: the code must not need more.
 TEST(CudaPtxTest, Assembles) {
-  const std::string assembler = std::string(CLEAVE_CUDA_PROGRAMS) + "/ptxas";
+  const std::string assembler = CLEAVE_CUDA_PROGRAMS "/ptxas";
   if (!std::filesystem::exists(assembler))
     GTEST_SKIP() << "there is no ptxas";
   const std::string file = testing::TempDir() + "cleave-ptx-" + std::to_string(getpid()) + ".ptx";
