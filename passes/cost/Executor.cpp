@@ -80,20 +80,23 @@ static Error readFusion(const YamlValue &map, Fusion &target) {
 static Error readLinearLayers(const YamlValue &map, Executor &executor) {
   StringRef key = "linear_layers", subject = "executor linear_layers";
   auto part = findPart(map, key, {"products", "cast", "gradient_cast"});
-  if (!part || !*part)
+  if (!part)
     return part.takeError();
+  LinearLayers &layers = executor.linearLayers;
+  if (executor.fusion == Fusion::Products && (*part || layers != LinearLayers()))
+    return (*part ? **part : map)
+        .error(subject + " expects software other than Cleave's own, that is fusion chains or none");
+  if (!*part)
+    return Error::success();
   if (const YamlValue *type = (*part)->find("products")) {
     if (!is_contained(elementTypes, type->text))
       return type->error(subject + " products expects one of " + join(ArrayRef(elementTypes), ", ") +
                          (type->text.empty() ? Twine() : ", got \"" + type->text + "\""));
-    executor.linearLayers.products = type->text;
+    layers.products = type->text;
   }
-  for (auto [name, target] : {std::pair("cast", &executor.linearLayers.castBytes),
-                              {"gradient_cast", &executor.linearLayers.gradientCastBytes}})
+  for (auto [name, target] : {std::pair("cast", &layers.castBytes), {"gradient_cast", &layers.gradientCastBytes}})
     if (Error failure = readQuantity(**part, name, sizeUnits, subject, *target))
       return failure;
-  if (executor.fusion == Fusion::Products)
-    return map.find(key)->error(subject + " expects software other than Cleave's own, that is fusion chains or none");
   return Error::success();
 }
 

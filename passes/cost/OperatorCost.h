@@ -75,7 +75,7 @@ public:
   double peakFlops() const {
     return fewest(products.peak, [](const OperatorCost &other) { return other.peakFlops(); });
   }
-  /// The same of all operations: no device does more in a second.
+  /// The same of all operations.
   double mostFlops() const {
     return fewest(linear ? std::max(products.peak, linear->peak) : products.peak,
                   [](const OperatorCost &other) { return other.mostFlops(); });

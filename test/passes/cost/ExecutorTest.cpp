@@ -86,6 +86,9 @@ TEST(ExecutorTest, LinearLayersInFewerBits) {
   EXPECT_EQ(messageOf("{ linear_layers: { products: f8 } }"),
             "m.yaml:3:28: executor linear_layers expects software other than Cleave's own, that is fusion chains or "
             "none");
+  EXPECT_EQ(messageOf("{ base: megatron-core-fp8, fusion: products }"),
+            "m.yaml:3:11: executor linear_layers expects software other than Cleave's own, that is fusion chains or "
+            "none");
   EXPECT_EQ(messageOf("{ base: fsdp, linear_layers: { cast: 4 } }"),
             "m.yaml:3:48: executor linear_layers cast expects a number and a unit of B, kB, MB, GB, TB, KiB, MiB, GiB, "
             "TiB, got \"4\"");
