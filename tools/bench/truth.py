@@ -607,8 +607,8 @@ NOTES = [
     "hidden units, layers, batch and GPUs are not compared. torchtitan's H100s are a variant of 500 W, and its selective",
     "recomputation is not ours. MosaicML's software of 2023 computes two metrics of training on all logits in every",
     "microbatch; which versions ran, its rows do not say. Megatron-Bridge's rows do not say what is computed again: nothing,",
-    "as it is predicted; two that keep activations in the host's memory do not fit without (`cpu_offloading_num_layers`",
-    "in its scripts). Their linear layers are in 8 bits. The step of 22 B that MLSys'23 measured is a few percent faster",
+    "as it is predicted; three that do not fit so keep activations in the hosts' memory (`cpu_offloading_num_layers` in its",
+    "scripts), of the fourth it is not known. Their linear layers are in 8 bits. The step of 22 B that MLSys'23 measured is a few percent faster",
     "than predicted, and its larger ones are as predicted: why is not known.",
 ]
 
