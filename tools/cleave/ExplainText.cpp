@@ -83,7 +83,7 @@ static void printAxes(raw_ostream &out, const PlanSummary &summary) {
   constexpr double leastShare = 0.005;
   std::map<StringRef, std::map<std::string, double>> cuts;
   double all = 0;
-  for (const Operator &op : summary.entry.operators) {
+  for (const runtime::Operator &op : summary.entry.operators) {
     all += op.flops;
     for (const SplitFactor &part : readSplit(op.split))
       for (StringRef axis : part.axes)

@@ -7,6 +7,7 @@
 #include "runtime/Printable.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/Unicode.h"
 
