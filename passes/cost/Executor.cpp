@@ -77,6 +77,14 @@ static Error readFusion(const YamlValue &map, Fusion &target) {
   return Error::success();
 }
 
+/// `KEY: { overlap: true }`.
+static Error readOverlap(const YamlValue &map, StringRef key, bool &target) {
+  auto part = findPart(map, key, {"overlap"});
+  if (!part)
+    return part.takeError();
+  return *part ? readFlag(**part, "overlap", ("executor " + key).str(), target) : Error::success();
+}
+
 static Error readLinearLayers(const YamlValue &map, Executor &executor) {
   StringRef key = "linear_layers", subject = "executor linear_layers";
   auto part = findPart(map, key, {"products", "cast", "gradient_cast"});
@@ -135,18 +143,10 @@ static Error readParts(const YamlValue &value, Executor &executor) {
     if (Error failure = readQuantity(*part, "bucket", sizeUnits, "executor gradients", executor.bucket))
       return failure;
   }
-  auto gathers = findPart(value, "gathers", {"overlap"});
-  if (!gathers)
-    return gathers.takeError();
-  if (const YamlValue *part = *gathers)
-    if (Error failure = readFlag(*part, "overlap", "executor gathers", executor.overlapsGathers))
-      return failure;
-  auto exchanges = findPart(value, "exchanges", {"overlap"});
-  if (!exchanges)
-    return exchanges.takeError();
-  if (const YamlValue *part = *exchanges)
-    if (Error failure = readFlag(*part, "overlap", "executor exchanges", executor.overlapsExchanges))
-      return failure;
+  if (Error failure = readOverlap(value, "gathers", executor.overlapsGathers))
+    return failure;
+  if (Error failure = readOverlap(value, "exchanges", executor.overlapsExchanges))
+    return failure;
   auto bytes = findPart(value, "bytes", {"accumulation", "update", "loss", "kept_loss"});
   if (!bytes)
     return bytes.takeError();

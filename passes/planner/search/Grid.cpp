@@ -25,6 +25,23 @@ Grid::Grid(const Topology &topology, llvm::ArrayRef<unsigned> devices, llvm::Arr
   while (std::next_permutation(order.begin(), order.end()));
 }
 
+llvm::SmallVector<double> shownWithinHosts(const Machine &machine, llvm::ArrayRef<unsigned> devices,
+                                           llvm::ArrayRef<int64_t> sizes, double hidden) {
+  llvm::SmallVector<double> shown(sizes.size(), 1);
+  size_t stride = 1;
+  for (size_t axis = sizes.size(); axis-- != 0; stride *= static_cast<size_t>(sizes[axis])) {
+    auto ways = static_cast<size_t>(sizes[axis]);
+    bool isInHost = true;
+    for (size_t index = 0; index != devices.size(); ++index)
+      if (index / stride % ways != 0)
+        isInHost &= machine.devices[devices[index]].host == machine.devices[devices[index - stride]].host;
+    double first = 1.0 / static_cast<double>(ways);
+    if (isInHost)
+      shown[axis] = std::min(1.0, first + (1 - first) * hidden);
+  }
+  return shown;
+}
+
 int64_t Grid::numDevices() const {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
 }

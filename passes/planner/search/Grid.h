@@ -89,6 +89,11 @@ private:
   std::vector<llvm::SmallVector<unsigned, 3>> orders;
 };
 
+/// By axis, the part of an exchange that shows where products begin with the first part of it while the others are on
+/// their way, which slow computation down by `hidden` seconds each second: of groups within a host. Else it is 1.
+llvm::SmallVector<double> shownWithinHosts(const Machine &machine, llvm::ArrayRef<unsigned> devices,
+                                           llvm::ArrayRef<int64_t> sizes, double hidden);
+
 } // namespace cleave::search
 
 #endif // CLEAVE_PASSES_PLANNER_SEARCH_GRID_H

@@ -299,12 +299,11 @@ void OperatorWork::addParameters(unsigned index, const OperatorStates &state, Su
   for (auto [operand, at] : llvm::zip_equal(op.operands, state.operands)) {
     if (!graph.isFirstUse(operand, index))
       continue;
-    double local = grid.localBytes(operand.bytes, at.state), replicas = 1;
+    double local = grid.localBytes(operand.bytes, at.state), replicas = copiesOf(at.state);
     llvm::SmallVector<unsigned, 3> repeated, joined;
     for (unsigned axis = 0; axis != numAxes; ++axis) {
       if (AxisState::isCut(at.state[axis]) || grid.size(axis) == 1)
         continue;
-      replicas *= static_cast<double>(grid.size(axis));
       repeated.push_back(axis);
       if (at.gradient[axis] == AxisState::partial)
         joined.push_back(axis);

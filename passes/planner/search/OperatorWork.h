@@ -87,8 +87,8 @@ private:
   double productSeconds(KernelWork work, double share) const;
   /// How many devices of the grid have the same part of a tensor.
   double copiesOf(const State &state) const;
-  /// Rounding so many elements for the product of a linear layer, or the part of it that is the operator's: each is
-  /// rounded where it lies before devices bring all of it together.
+  /// Seconds to round elements of `bytes` each for the product of a linear layer, or for the part of it that is the
+  /// operator's: each element is rounded where it lies before devices bring all of them together.
   double castSeconds(const KernelUse &use, double elements, double bytes) const;
   double movedSeconds(CostClass costClass, double flops, double bytes, bool launches) const;
   double forwardBytes(const Operator &op, const OperatorStates &state, double resultBytes) const;

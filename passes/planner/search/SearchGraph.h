@@ -35,7 +35,7 @@ struct Tensor {
   bool isOutput = false;
   bool kept = false;        ///< The backward pass reads it (Kernels.h).
   bool keptRounded = false; ///< But for linear layers, as they multiply it, nothing does.
-  double gradientSums = 0;  ///< So many gradients of it are added to the first one.
+  double gradientSums = 0;  ///< The number of its gradients that are added to the first one.
 };
 
 /// An operand: a tensor, or a parameter or constant, of which every device loads the part that it needs.

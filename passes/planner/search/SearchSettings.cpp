@@ -397,27 +397,6 @@ llvm::ArrayRef<unsigned> Searcher::membersOf(const Run &run, unsigned count) con
   return slowest;
 }
 
-/// By axis, the part of all-gathers and reduce-scatters in layers that is not hidden: of software that multiplies with
-/// one part while the next is on its way within a host the first part, and what the others slow computation down.
-llvm::SmallVector<double> Searcher::shownExchanges(llvm::ArrayRef<unsigned> devices,
-                                                   llvm::ArrayRef<int64_t> sizes) const {
-  llvm::SmallVector<double> shown(sizes.size(), 1);
-  if (!machine.executor.overlapsExchanges)
-    return shown;
-  size_t stride = 1;
-  for (size_t axis = sizes.size(); axis-- != 0; stride *= static_cast<size_t>(sizes[axis])) {
-    auto ways = static_cast<size_t>(sizes[axis]);
-    bool isInHost = true;
-    for (size_t index = 0; index != devices.size(); ++index)
-      if (index / stride % ways != 0)
-        isInHost &= machine.devices[devices[index]].host == machine.devices[devices[index - stride]].host;
-    double first = 1.0 / static_cast<double>(ways);
-    if (isInHost)
-      shown[axis] = std::min(1.0, first + (1 - first) * hidden);
-  }
-  return shown;
-}
-
 unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, int64_t microbatches) {
   auto [entry, isNew] = settingNumbers.try_emplace({kind, devices, shape, microbatches}, 0);
   if (!isNew)
@@ -426,7 +405,10 @@ unsigned Searcher::settingOf(unsigned kind, unsigned devices, unsigned shape, in
   const Shape &known = shapesOf(kind, devices)[shape];
   if (!grid) {
     std::vector<unsigned> members = membersOf(runs[kind], devices);
-    grid = std::make_unique<Grid>(topology, members, known.sizes, shownExchanges(members, known.sizes));
+    llvm::SmallVector<double> shown;
+    if (machine.executor.overlapsExchanges)
+      shown = shownWithinHosts(machine, members, known.sizes, hidden);
+    grid = std::make_unique<Grid>(topology, members, known.sizes, shown);
   }
   Setting setting;
   setting.grid = grid.get();

@@ -191,7 +191,6 @@ private:
   bool mayOffload() const;
   /// What a second of hidden communication costs.
   double hiddenCost(const Run &run) const;
-  llvm::SmallVector<double> shownExchanges(llvm::ArrayRef<unsigned> devices, llvm::ArrayRef<int64_t> sizes) const;
   /// Samples of a microbatch, the last one's may be fewer.
   int64_t samplesOf(int64_t microbatches) const { return (batch() + microbatches - 1) / microbatches; }
   /// The samples of a step in microbatches of full size.

@@ -24,6 +24,16 @@ std::string messageOf(const std::string &executor) {
   return machine ? "" : llvm::toString(machine.takeError());
 }
 
+/// A machine file that is written from the machine has the same executor.
+void expectReadAgain(const Machine &machine) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  writeMachineFile(machine, stream);
+  auto again = parseMachineFile(text, "again.yaml");
+  ASSERT_TRUE(bool(again)) << llvm::toString(again.takeError()) << text;
+  EXPECT_TRUE(again->executor == machine.executor) << text;
+}
+
 TEST(ExecutorTest, ByName) {
   EXPECT_EQ(executorNames(), (std::vector<llvm::StringRef>{"cleave", "megatron-2021", "megatron-core",
                                                            "megatron-core-fp8", "fsdp", "eager", "eager-split"}));
@@ -56,12 +66,7 @@ TEST(ExecutorTest, InMachineFiles) {
   EXPECT_EQ(executor.backwardDispatch, 5e-6);
   EXPECT_EQ(executor.lossBytes, 4);
   EXPECT_EQ(executor.updateBytes, 60);
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  writeMachineFile(*machine, stream);
-  auto again = parseMachineFile(text, "again.yaml");
-  ASSERT_TRUE(bool(again)) << llvm::toString(again.takeError()) << text;
-  EXPECT_TRUE(again->executor == executor) << text;
+  expectReadAgain(*machine);
 }
 
 TEST(ExecutorTest, LinearLayersInFewerBits) {
@@ -74,12 +79,7 @@ TEST(ExecutorTest, LinearLayersInFewerBits) {
   EXPECT_EQ(executor.linearLayers.gradientCastBytes, 6);
   EXPECT_FALSE(executor.tunesAttention);
   EXPECT_TRUE(executor.overlapsExchanges);
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  writeMachineFile(*machine, stream);
-  auto again = parseMachineFile(text, "again.yaml");
-  ASSERT_TRUE(bool(again)) << llvm::toString(again.takeError()) << text;
-  EXPECT_TRUE(again->executor == executor) << text;
+  expectReadAgain(*machine);
   EXPECT_EQ(messageOf("{ base: megatron-core, linear_layers: { products: fp8 } }"),
             "m.yaml:3:61: executor linear_layers products expects one of f64, f32, tf32, bf16, f16, f8, i8, got "
             "\"fp8\"");

@@ -197,4 +197,36 @@ TEST(MachineFileTest, QuantitiesReadBack) {
   EXPECT_EQ(printQuantity(0, timeUnits), "0 s");
 }
 
+// Whichever comes first in the file, and what is said of a type takes the place of what is said of all.
+TEST(MachineFileTest, TilesOfATypeFollowThoseOfAll) {
+  auto kindWith = [](const std::string &efficiency) -> llvm::Expected<DeviceKind> {
+    auto machine = parseMachineFile("device_kinds: { gpu: { efficiency: { " + efficiency +
+                                        " } } }\nhosts: [ { devices: [ { kind: gpu } ] } ]\n",
+                                    "m.yaml");
+    return machine ? llvm::Expected<DeviceKind>(machine->kinds.at("gpu")) : machine.takeError();
+  };
+  auto kind = kindWith("contraction.f8: { sustained: 0.5, depth: [ { at: 4, share: 0.5 } ] }, "
+                       "contraction: { units: 3, sustained: 0.75, tiles: [ { rows: 8, columns: 4 } ], "
+                       "depth: [ { at: 1, share: 0.25 }, { at: 2, share: 1 } ] }, tuned_attention: 1.5");
+  ASSERT_TRUE(bool(kind)) << llvm::toString(kind.takeError());
+  const TileModel *all = kind->findTiles("bf16"), *own = kind->findTiles("f8");
+  ASSERT_TRUE(all && own);
+  EXPECT_EQ(all->sustained, 0.75);
+  EXPECT_EQ(own->sustained, 0.5);
+  EXPECT_EQ(own->units, 3u);
+  EXPECT_EQ(own->tiles, all->tiles);
+  EXPECT_EQ(all->depth.points.size(), 2u);
+  ASSERT_EQ(own->depth.points.size(), 1u);
+  EXPECT_EQ(own->depth.points.front().share, 0.5);
+  EXPECT_EQ(kind->findCurve("tuned_attention", "f8")->at(1), 1.5);
+  auto alone = kindWith("contraction.f8: { sustained: 0.5 }");
+  ASSERT_FALSE(bool(alone));
+  EXPECT_EQ(llvm::toString(alone.takeError()),
+            "m.yaml:1:54: device kind \"gpu\" efficiency contraction.f8 expects the key \"units\", found none");
+  auto nothing = kindWith("tuned_attention: 0");
+  ASSERT_FALSE(bool(nothing));
+  EXPECT_EQ(llvm::toString(nothing.takeError()),
+            "m.yaml:1:55: device kind \"gpu\" efficiency tuned_attention expects more than 0, got \"0\"");
+}
+
 } // namespace
