@@ -682,7 +682,7 @@ def main():
             json.dump(results, file)
     ablations = {}
     if arguments.ablate:
-        parts = ("SC'21", "MLSys'23", "ground_truth_multi")
+        parts = ("SC'21", "MLSys'23", "ground_truth_multi", "Megatron-Bridge")
         chosen = [made["row"] for made in results]
         ablations = ablate([row for row in chosen if any(part in row["source"] for part in parts)], arguments)
     command = f"python3 tools/bench/truth.py ../shared/truth/throughput.csv{' --ablate' if ablations else ''} --write"
