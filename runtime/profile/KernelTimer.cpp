@@ -5,6 +5,7 @@
 #include "runtime/profile/KernelTimer.h"
 
 #include "runtime/Generator.h"
+#include "runtime/drivers/cpu/ComputeTeam.h"
 #include "runtime/drivers/cpu/CoreSet.h"
 #include "runtime/drivers/cpu/CpuArena.h"
 #include "runtime/drivers/cpu/CpuExecutable.h"
@@ -14,7 +15,6 @@
 #include <bit>
 #include <chrono>
 #include <cstring>
-#include <omp.h>
 #include <thread>
 
 namespace cleave::runtime {
@@ -178,6 +178,8 @@ private:
 /// What one device would be.
 struct Side {
   CoreSet cores; ///< none: any
+  /// Of the team's threads, as in a step: the system may put two of them on one core. None: any.
+  CoreSet places;
   unsigned threads = 1;
   std::unique_ptr<CpuExecutable> executable;
 
@@ -185,8 +187,8 @@ struct Side {
   template <typename Work> std::thread run(Work work) const {
     return std::thread([this, work = std::move(work)] {
       stayOn(cores);
-      omp_set_num_threads(static_cast<int>(threads));
-      work();
+      ComputeTeam team(threads, places, cores.empty() ? availableCores() : cores);
+      work(team);
     });
   }
 };
@@ -217,16 +219,18 @@ public:
     for (size_t i = 0; i != devices; ++i) {
       Side &side = sides.emplace_back();
       side.threads = threads;
+      auto first = all.begin() + static_cast<ptrdiff_t>(i * threads);
       if (devices > 1 && devices * threads <= all.size())
-        side.cores.assign(all.begin() + static_cast<ptrdiff_t>(i * threads),
-                          all.begin() + static_cast<ptrdiff_t>((i + 1) * threads));
+        side.cores.assign(first, first + threads);
+      // Of a single device, too, where it takes all cores.
+      side.places = devices == 1 && threads == all.size() ? all : side.cores;
     }
   }
 
   Error load() {
     Error error;
     for (Side &side : sides) {
-      side.run([&] {
+      side.run([&](ComputeTeam &) {
             const Program *const one = &program;
             auto loaded = CpuExecutable::load(plan, std::span(&one, 1), libraries, side.threads);
             if (loaded)
@@ -257,14 +261,14 @@ private:
     std::atomic<bool> over = false;
     std::vector<std::thread> running;
     for (size_t i = 0; i != count; ++i)
-      running.push_back(sides[i].run([&, i] {
+      running.push_back(sides[i].run([&, i](ComputeTeam &team) {
         auto operands = Operands::make(plan->kernels[use.kernel], use, memory[i]);
         errors[i] = operands.error();
         for (++ready; ready != count;)
           std::this_thread::yield();
         std::vector<double> own;
         if (operands)
-          own = callKernel(*sides[i].executable, use, *operands, i == 0 ? nullptr : &over);
+          own = callKernel(*sides[i].executable, use, *operands, team, i == 0 ? nullptr : &over);
         if (i == 0) {
           over = true;
           isMeasured = !own.empty();
@@ -283,13 +287,14 @@ private:
 
   /// Calls until there are enough samples, or until `over`.
   static std::vector<double> callKernel(CpuExecutable &executable, const KernelUse &use, Operands &operands,
-                                        const std::atomic<bool> *over) {
+                                        ComputeTeam &team, const std::atomic<bool> *over) {
     std::vector<double> samples;
     double total = 0;
     for (uint64_t turn = 0;
          over ? !*over : samples.size() < fewestSamples || (total < enoughSeconds && samples.size() < mostSamples);
          ++turn) {
       void *const *arguments = operands.prepare(turn);
+      team.settle();
       auto begin = Clock::now();
       if (executable.call(use.kernel, arguments))
         return {};
