@@ -222,16 +222,26 @@ static Layer rotate(ModelBuilder &builder, const Layer &input, const RotaryTable
   return {turned, input.shape};
 }
 
+static int64_t headSize(ModelBuilder &builder) {
+  return builder["head-size"] ? builder["head-size"] : builder["hidden"] / builder["heads"];
+}
+
 /// Attention in which several heads of queries share one of keys and values (Ainslie et al.: GQA, 2023), which products
-/// repeat: batch x groups x heads of a group x sequence x size. Groups, heads and positions stay dimensions of their
-/// own, so that each can be divided.
+/// repeat; normalized by heads (Henry et al.: Query-Key Normalization for Transformers, 2020) where asked: batch x
+/// groups x heads of a group x sequence x size. Groups, heads and positions stay dimensions of their own, so that each
+/// can be divided.
 static Layer groupedAttention(ModelBuilder &builder, const std::string &name, const Layer &input,
                               const RotaryTables &tables, const Mask &mask) {
   int64_t batch = input.shape[0], sequence = input.shape[1], hidden = input.shape[2];
-  int64_t heads = builder["heads"], groups = builder["kv-heads"], each = heads / groups, size = hidden / heads;
+  int64_t heads = builder["heads"], groups = builder["kv-heads"], each = heads / groups, size = headSize(builder);
   auto project = [&](const std::string &what, int64_t count) {
     Layer flat = builder.dense(name + "/" + what, input, count * size, /*bias=*/false);
     return builder.reshape(flat.name + ".heads", flat, {batch, sequence, count, size});
+  };
+  auto turned = [&](const std::string &what, int64_t count) {
+    Layer apart = project(what, count);
+    return rotate(builder, builder.has("query-norm") ? builder.rmsNorm(name + "/" + what + ".norm", apart) : apart,
+                  tables);
   };
   auto inGroups = [&](const std::string &what, const Layer &layer, int64_t perGroup,
                       const std::vector<int64_t> &order) {
@@ -239,15 +249,15 @@ static Layer groupedAttention(ModelBuilder &builder, const std::string &name, co
     Layer apart = builder.reshape(part + ".groups", layer, {batch, sequence, groups, perGroup, size});
     return builder.transpose(part + ".transpose", apart, order);
   };
-  Layer query = inGroups("query", rotate(builder, project("query", heads), tables), each, {0, 2, 3, 1, 4});
-  Layer key = inGroups("key", rotate(builder, project("key", groups), tables), 1, {0, 2, 3, 4, 1});
+  Layer query = inGroups("query", turned("query", heads), each, {0, 2, 3, 1, 4});
+  Layer key = inGroups("key", turned("key", groups), 1, {0, 2, 3, 4, 1});
   Layer value = inGroups("value", project("value", groups), 1, {0, 2, 3, 1, 4});
   std::string root = builder.number(name + "/scale.root", std::sqrt(static_cast<float>(size)));
   Layer scores = builder.join(name + "/scale", "Div", builder.matmul(name + "/scores", query, key), root);
   Layer weights = builder.apply(name + "/softmax", "Softmax", mask(name + "/mask", scores));
   Layer context = builder.matmul(name + "/context", weights, value);
   context = builder.transpose(name + "/context.transpose", context, {0, 3, 1, 2, 4});
-  context = builder.reshape(name + "/context.merge", context, input.shape);
+  context = builder.reshape(name + "/context.merge", context, {batch, sequence, heads * size});
   return builder.dense(name + "/output", context, hidden, /*bias=*/false);
 }
 
@@ -270,7 +280,7 @@ static onnx::ModelProto buildRotaryDecoder(ModelBuilder &builder, FeedForward fe
       builder.embedding("embedding/tokens", tokens(builder, "tokens", {builder["batch"], builder["sequence"]}),
                         builder["vocabulary"], builder["hidden"]);
   Mask mask = causalMask(builder, builder["sequence"]);
-  RotaryTables tables = rotaryTables(builder, builder["hidden"] / builder["heads"]);
+  RotaryTables tables = rotaryTables(builder, headSize(builder));
   for (int64_t i = 0; i < builder["layers"]; ++i) {
     std::string name = "block" + std::to_string(i);
     Layer attended =

@@ -38,16 +38,19 @@ static std::string checkTransformer(const Numbers &numbers);
 
 static std::string checkLlama(const Numbers &numbers) {
   int64_t hidden = numbers.at("hidden"), heads = numbers.at("heads"), groups = numbers.at("kv-heads");
+  int64_t size = numbers.at("head-size");
   if (std::string problem = checkTransformer(numbers); !problem.empty())
     return problem;
   if (heads % groups != 0)
     return "kv-heads to divide heads (" + std::to_string(heads) + "), got " + std::to_string(groups);
-  return hidden / heads % 2 == 0 ? "" : "heads of an even size, got " + std::to_string(hidden / heads);
+  size = size ? size : hidden / heads;
+  return size % 2 == 0 ? "" : "heads of an even size, got " + std::to_string(size);
 }
 
 static std::string checkTransformer(const Numbers &numbers) {
   int64_t hidden = numbers.at("hidden"), heads = numbers.at("heads");
-  if (hidden % heads != 0)
+  bool saysSize = numbers.count("head-size") && numbers.at("head-size");
+  if (!saysSize && hidden % heads != 0)
     return "heads to divide hidden (" + std::to_string(hidden) + "), got " + std::to_string(heads);
   if (numbers.count("top") && numbers.at("top") > numbers.at("experts"))
     return "top to be at most experts (" + std::to_string(numbers.at("experts")) + "), got " +
@@ -72,6 +75,9 @@ static llvm::ArrayRef<Entry> entries() {
     return numbers;
   };
   static const ZooNumber dropout = {"dropout", 0, "1: dropout of 0.1 in training", 1, 0};
+  static const ZooNumber kvHeads = {"kv-heads", 8, "heads of keys and values; they divide the heads"};
+  static const ZooNumber headSize = {"head-size", 0, "units of a head; 0: the hidden units over the heads", 1 << 16, 0};
+  static const ZooNumber queryNorm = {"query-norm", 0, "1: each head's queries and keys are normalized", 1, 0};
   static const ZooNumber alibi = {"alibi", 0, "1: linear biases of attention in the place of learned positions", 1, 0};
   static const ZooNumber imageSize = {"image-size", 224, "rows and columns of an image", 1 << 14, 32};
   static const std::vector<Entry> all = {
@@ -126,19 +132,21 @@ static llvm::ArrayRef<Entry> entries() {
        buildGpt,
        checkTransformer},
       {{"llama", "decoder of Llama 3",
-        with(transformer(32, 4096, 32, 8192, 128256),
-             {{"kv-heads", 8, "heads of keys and values; they divide the heads"},
-              {"ffn", 14336, "units of the MLP"},
-              {"tied", 0, "1: the head's table is the embedding's", 1, 0}})},
+        with(transformer(32, 4096, 32, 8192, 128256), {kvHeads,
+                                                       headSize,
+                                                       queryNorm,
+                                                       {"ffn", 14336, "units of the MLP"},
+                                                       {"tied", 0, "1: the head's table is the embedding's", 1, 0}})},
        buildLlama,
        checkLlama},
       {{"mixtral", "decoder of Mixtral: of 8 experts, each token has 2",
-        with(transformer(32, 4096, 32, 8192, 32000),
-             {{"kv-heads", 8, "heads of keys and values; they divide the heads"},
-              {"ffn", 14336, "units of an expert"},
-              {"experts", 8, "experts of a mixture", 1 << 12},
-              {"top", 2, "experts of a token, at most all", 1 << 12},
-              {"tied", 0, "1: the head's table is the embedding's", 1, 0}})},
+        with(transformer(32, 4096, 32, 8192, 32000), {kvHeads,
+                                                      headSize,
+                                                      queryNorm,
+                                                      {"ffn", 14336, "units of an expert"},
+                                                      {"experts", 8, "experts of a mixture", 1 << 12},
+                                                      {"top", 2, "experts of a token, at most all", 1 << 12},
+                                                      {"tied", 0, "1: the head's table is the embedding's", 1, 0}})},
        buildMixtral,
        checkLlama},
       {{"bert", "encoder of BERT, with pooler", transformer(12, 768, 12, 512, 30522)}, buildBert, checkTransformer},

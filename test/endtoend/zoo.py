@@ -16,7 +16,7 @@ from onnx import numpy_helper
 import peer
 from cleave_process import DONE, Result, cleave, report
 
-# Weights of the models at their default sizes, without running statistics, and who says so.
+# Weights of the models at their default sizes, or those said, without running statistics, and who says so.
 COUNTS = {
     "alexnet": (60965224, "Krizhevsky 2012 (two groups)"),
     "vgg16": (138357544, "torchvision vgg16"),
@@ -27,6 +27,9 @@ COUNTS = {
     "gpt": (124439808, "GPT-2 small"),
     "llama": (8030261248, "Llama 3 8B"),
     "mixtral": (46702792704, "Mixtral 8x7B"),
+    "mixtral of Qwen3": (30532122624, "Qwen3-30B-A3B", {
+        "layers": 48, "hidden": 2048, "heads": 32, "kv-heads": 4, "head-size": 128, "query-norm": 1, "ffn": 768,
+        "experts": 128, "top": 8, "vocabulary": 151936}),
     "bert": (109482240, "bert-base-uncased with pooler"),
 }
 
@@ -43,6 +46,8 @@ SMALL = {
     "gpt alibi": {"layers": 1, "hidden": 36, "heads": 6, "sequence": 10, "vocabulary": 50, "alibi": 1},
     "llama": {"layers": 2, "hidden": 32, "heads": 4, "kv-heads": 2, "ffn": 48, "sequence": 10, "batch": 2,
               "vocabulary": 50},
+    "llama heads of a size": {"layers": 1, "hidden": 30, "heads": 4, "kv-heads": 2, "head-size": 10, "query-norm": 1,
+                              "ffn": 48, "sequence": 10, "batch": 2, "vocabulary": 50},
     "mixtral": {"layers": 2, "hidden": 32, "heads": 4, "kv-heads": 2, "ffn": 48, "sequence": 10, "batch": 2,
                 "vocabulary": 50, "experts": 5},
     "bert": {"layers": 2, "hidden": 32, "heads": 4, "sequence": 10, "batch": 2, "vocabulary": 50},
@@ -120,10 +125,11 @@ def main():
     wanted = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
-        for name, (count, source) in COUNTS.items():
-            if wanted and name not in wanted:
+        for name, (count, source, *sizes) in COUNTS.items():
+            if wanted and name.split()[0] not in wanted:
                 continue
-            note(f"{name}, file", cleave("zoo", name, "-o", path))
+            numbers = [f"--{key}={value}" for key, value in sizes[0].items()] if sizes else []
+            note(f"{name}, file", cleave("zoo", name.split()[0], *numbers, "-o", path))
             found = count_weights(path)
             text = f"expected {count} weights ({source}), got {found}"
             note(f"{name}, number of weights", Result(DONE if found == count else 1, "", text))

@@ -58,6 +58,15 @@ LLAMAS = {
     "70b": (8192, 80, 64, 8, 28672, 128256),
     "405b": (16384, 126, 128, 8, 53248, 128256),
 }
+# The same of mixtures: hidden, layers, heads, heads of keys, units of a head, inner units of an expert, experts, experts
+# of a token, vocabulary; each head's queries and keys are normalized.
+QWENS = {
+    "30b": (2048, 48, 32, 4, 128, 768, 128, 8, 151936),
+    "235b": (4096, 94, 64, 4, 128, 1536, 128, 8, 151936),
+}
+# What the zoo has no model of.
+UNLIKE = {"oss": "attention in windows", "deepseek": "latent attention", "kimi": "latent attention",
+          "nemotron": "layers of state spaces"}
 
 
 def in_8_bits(executor, rounding):
@@ -161,8 +170,15 @@ def machine_of(gpu):
 def model_of(row):
     """The zoo's model of a row, as a tuple of name and options."""
     name, seq = row["model"].lower(), number(row["seq"])
-    if any(part in name for part in ("oss", "qwen", "deepseek", "nemotron", "kimi", "mixtral")):
-        raise NotBuildable("mixture of experts, or attention of another kind")
+    for part, reason in UNLIKE.items():
+        if part in name:
+            raise NotBuildable(reason)
+    if "qwen" in name:
+        size = re.search(r"(\d+)b", name)
+        hidden, layers, heads, kv, head, ffn, experts, top, vocabulary = QWENS[size.group(0)]
+        return ("mixtral", ("hidden", hidden), ("layers", layers), ("heads", heads), ("kv-heads", kv),
+                ("head-size", head), ("query-norm", 1), ("ffn", ffn), ("experts", experts), ("top", top),
+                ("sequence", seq), ("vocabulary", vocabulary))
     if "llama" in name:
         size = re.search(r"(\d+)b", name)
         shape = LLAMAS.get(size.group(0) if size else "")
@@ -216,8 +232,7 @@ def configuration_of(row):
     tp, pp = number(row["tp"]) or 1, number(row["pp"]) or 1
     cp = number(row["cp"] or "1") or 1
     ep = number(row["ep"]) if row["ep"] not in ("", "n/a") else 1
-    if ep not in (1, None):
-        raise NotBuildable("expert parallelism")
+    model = model_of(row)
     dp = number(row["dp"]) if row["dp"] else (gpus // (tp * pp * cp) if gpus else None)
     mbs = number(row["mbs"])
     # torchtitan's column is a replica's batch, which its pipelines cut into as many microbatches as there are stages
@@ -243,9 +258,13 @@ def configuration_of(row):
         recompute = "none"
     vpp = number(row["vpp"]) if row["vpp"] not in ("", "n/a") else 1
     dtype = "f16" if "fp16" in precision and "bf16" not in precision else "bf16"
-    return {"model": model_of(row), "machine": machine_of(row["gpu"]), "gpus": gpus, "network": settings.get("network"),
-            "executor": settings.get("precisions", {}).get(precision.split()[0], settings["executor"]), "tp": tp, "pp": pp, "dp": dp, "cp": cp, "vpp": vpp or 1, "batch": batch,
-            "microbatches": microbatches, "recompute": recompute, "zero": zero, "dtype": dtype}
+    # Experts are on devices of their own among those that have samples of their own, and where there are more parts of
+    # experts than of samples, among those of a tensor group.
+    ep = math.gcd(ep or 1, dp)
+    return {"model": model, "machine": machine_of(row["gpu"]), "gpus": gpus, "network": settings.get("network"),
+            "executor": settings.get("precisions", {}).get(precision.split()[0], settings["executor"]), "tp": tp,
+            "pp": pp, "dp": dp, "cp": cp, "ep": ep, "vpp": vpp or 1, "batch": batch, "microbatches": microbatches,
+            "recompute": recompute, "zero": zero, "dtype": dtype}
 
 
 def measured_of(row):
@@ -321,12 +340,16 @@ class Predictor:
         machine, limit = self.machine(config["machine"], config["gpus"], config["network"],
                                       config["executor"])
         output = tempfile.mktemp(dir=self.folder)
-        degrees = f"model={config['tp']},data={config['dp']},pipeline={config['pp']}"
+        degrees = f"model={config['tp']},data={config['dp'] // config['ep']},pipeline={config['pp']}"
         if config["cp"] > 1:
             degrees += f",sequence={config['cp']}"
+        if config["ep"] > 1:
+            degrees += f",expert={config['ep']}"
         command = ["compile", model, "--machine", machine, "--train", "--dtype", config["dtype"], "--batch",
                    config["batch"], "--microbatches", config["microbatches"], "--recompute", config["recompute"],
                    "--zero", config["zero"], "--degrees", degrees, "-o", output, "--json", output + ".json"]
+        if "experts" in dict(map(tuple, config["model"][1:])):
+            command += ["--expert-capacity", 1]
         interleaves = config["vpp"] > 1 and config["pp"] > 1
         made = run(*command, "--schedule", "interleaved", "--chunks", config["vpp"]) if interleaves else None
         # Where layers do not divide into these chunks, the search has no such plan.
@@ -417,7 +440,7 @@ ABLATIONS = {
     "fusion": lambda text: changed_executor(text, "fusion", "none"),
     "rates of Blackwell below the best of all shapes": lambda text: re.sub(
         r"sustained: ([0-9.]+)", lambda found: f"sustained: {float(found.group(1)) / BELOW_THE_BEST:.4f}", text)
-    if re.search(r"(?m)^  (b200|gb200|b300):", text) else text,
+    if re.search(r"(?m)^  (b200|gb200|b300|gb300):", text) else text,
 }
 
 
@@ -632,7 +655,7 @@ def page(results, ablations, command):
              "host's time for a kernel in the executor `eager` was compared with the floor of vTrain's runs on one host, whose",
              "small models therefore do not test it. The rates of products of the presets `a100-40g`, `a100-80g`, `h100` and",
              "`h200` come from other measurements, but were chosen when errors were known. With the rates before them,",
-             "MosaicML's median is 8.3 %, SC'21's 6.4, MLSys'23's 4.5 and BLOOM's 17.5. Those of `b200`, `gb200` and `gb300`",
+             "MosaicML's median is 8.3 %, SC'21's 6.4, MLSys'23's 4.5 and BLOOM's 17.5. Those of `b200`, `gb200`, `b300` and `gb300`",
              "are as much below the best of all shapes as on H100, which was chosen when errors were known, too: the last row of",
              "the ablation has the best ones.", "",
              *summary_table(results), "", *NOTES, ""]

@@ -144,7 +144,8 @@ bool Piece::Builder::ofWeights(const Operator &op, unsigned factor) {
 }
 
 bool Piece::Builder::mayPlay(const Operator &op, AxisRole role, unsigned factor) {
-  if (!op.inner.empty() && factor != op.batch && op.cost.costClass != CostClass::Contraction && !op.inner[factor])
+  if (!op.inner.empty() && factor != op.batch && factor != op.experts && op.cost.costClass != CostClass::Contraction &&
+      !op.inner[factor])
     return false;
   switch (role) {
   case AxisRole::Any:
@@ -155,17 +156,11 @@ bool Piece::Builder::mayPlay(const Operator &op, AxisRole role, unsigned factor)
     return factor != op.batch && (!hasWeights(op) || ofWeights(op, factor));
   case AxisRole::Sequence:
     return factor == op.sequence;
-  case AxisRole::Expert:
-    break;
+  case AxisRole::Experts:
+    return factor == op.experts ||
+           (factor == op.batch && (op.experts == none || op.cost.costClass != CostClass::Contraction));
   }
-  if (factor == op.batch)
-    return false;
-  if (op.cost.costClass != CostClass::Contraction)
-    return true;
-  bool ofData = false;
-  for (auto [operand, tensor] : llvm::zip_equal(op.operands, op.rule.operands))
-    ofData |= operand.parameter == none && mentions(tensor, factor);
-  return ofWeights(op, factor) && ofData && op.rule.factors[factor].kind == FactorKind::Parallel;
+  llvm_unreachable("unknown role");
 }
 
 bool Piece::Builder::mayCut(const Operator &op, unsigned axis, unsigned factor, double ways) const {
@@ -218,7 +213,7 @@ void Piece::Builder::enumerate(unsigned variable, const Operator &op, Factors &f
     }
   }
   double before = 1;
-  bool isBatchAxis = axis < options.roles.size() && options.roles[axis] == AxisRole::Batch;
+  bool isBatchAxis = axis < options.roles.size() && cutsBatch(options.roles[axis]);
   bool hasBatch = false;
   for (unsigned factor = 0; grid.size(axis) > 1 && factor != op.rule.factors.size(); ++factor) {
     before = 1;

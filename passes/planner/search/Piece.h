@@ -28,8 +28,12 @@ enum class AxisRole {
   Batch,    ///< The batch, of every operator that has one; nothing else.
   NotBatch, ///< Anything but the batch; of contractions with weights what the weights have.
   Sequence, ///< The dimension of inputs beside the batch, where operators have it.
-  Expert    ///< Of contractions only what numbers several sets of weights; of other operators anything but the batch.
+  /// What numbers the matrices of products that have several (Operator::experts), else the batch: devices have samples
+  /// and experts of their own.
+  Experts
 };
+/// Whether the batch is what an axis of this role cuts of most operators.
+inline bool cutsBatch(AxisRole role) { return role == AxisRole::Batch || role == AxisRole::Experts; }
 
 /// What somebody fixed about an operator.
 struct FixedSplit {

@@ -79,6 +79,11 @@ std::optional<SearchFailure> Searcher::checkRequest() const {
   if (product > count)
     return SearchFailure{true, llvm::formatv("--degrees expects at most the {0} devices of machine \"{1}\", got {2}",
                                              count, machine.name, product)};
+  if (degrees.expert.value_or(1) > 1 && !graph.hasExperts)
+    return refuse(
+        llvm::formatv("--degrees expects a mixture whose experts have places for tokens, got expert={0} for a "
+                      "model without; give --expert-capacity where it has experts",
+                      *degrees.expert));
   if (request.training && !graph.singleSample.empty() && graph.batch == 1)
     return refuse(llvm::formatv("--train expects a batch of two samples or more to scale, got input \"{0}\" with a "
                                 "single one; give --batch, or a module with more",

@@ -210,6 +210,7 @@ private:
         result.tensors[tensor].batched = mentions(factors, *factor);
     }
     findSequence(mesh, places);
+    findExperts(mesh, places);
     for (Tensor &tensor : result.tensors) {
       if (tensor.producer != none)
         continue;
@@ -251,6 +252,37 @@ private:
       splits.followOperands(*split);
       if (auto factor = split->factorCutBy(mesh.axes.front().name); factor && *factor != op.batch && !op.once)
         op.sequence = *factor;
+    }
+  }
+
+  /// The factor that numbers the matrices of a product with weights; a convolution's groups are channels.
+  std::optional<unsigned> numberOfMatrices(const Operator &op) const {
+    if (op.cost.costClass != CostClass::Contraction || op.slides)
+      return std::nullopt;
+    for (auto [factor, known] : llvm::enumerate(op.rule.factors)) {
+      bool ofWeights = false, ofData = false;
+      for (auto [operand, tensor] : llvm::zip_equal(op.operands, op.rule.operands))
+        (operand.parameter != none ? ofWeights : ofData) |= mentions(tensor, factor);
+      if (ofWeights && ofData && known.kind == FactorKind::Parallel && factor != op.batch)
+        return factor;
+    }
+    return std::nullopt;
+  }
+
+  /// What follows where such matrices are on devices of their own.
+  void findExperts(const MeshSpec &mesh, ArrayRef<NodePlace> places) {
+    GraphSplits splits(graph, result.nodes, places);
+    StringRef axis = mesh.axes.front().name;
+    for (Operator &op : result.operators) {
+      OperatorSplit *split = splits.find(op.op);
+      splits.followOperands(*split);
+      if (auto factor = numberOfMatrices(op)) {
+        result.hasExperts = true;
+        if (!split->uses(axis))
+          splits.cut(*split, *factor, axis, splits.decide(""));
+      }
+      if (auto factor = split->factorCutBy(axis); factor && *factor != op.batch && !op.once)
+        op.experts = *factor;
     }
   }
 

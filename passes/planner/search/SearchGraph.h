@@ -99,6 +99,9 @@ struct Operator {
   OpCost cost;
   unsigned batch = none;    ///< The factor that is the batch.
   unsigned sequence = none; ///< The factor that is the dimension of an input beside the batch.
+  /// The factor that numbers the matrices of a product, each a weight of rows of its own, as experts of a mixture are;
+  /// of later operators what follows from it.
+  unsigned experts = none;
   llvm::SmallVector<Operand, 2> operands;
   llvm::SmallVector<unsigned, 1> results; ///< Indices of tensors.
   bool slides = false;                    ///< A convolution.
@@ -189,6 +192,7 @@ struct SearchGraph {
   int64_t batch = 1;
   /// Names of float inputs whose first dimension is 1, so that nothing tells the batch.
   std::vector<std::string> singleSample;
+  bool hasExperts = false; ///< Products number their matrices (Operator::experts).
 
   /// Whether an earlier operator from `first` on, of those `included` if that is given, answers for the gradient of a
   /// shared parameter, and not the one of that number.

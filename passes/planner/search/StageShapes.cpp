@@ -16,7 +16,7 @@ static AxisRole roleOf(llvm::StringRef degree) {
   return llvm::StringSwitch<AxisRole>(degree)
       .Case(dataAxis, AxisRole::Batch)
       .Case(sequenceAxis, AxisRole::Sequence)
-      .Case(expertAxis, AxisRole::Expert)
+      .Case(expertAxis, AxisRole::Experts)
       .Default(AxisRole::NotBatch);
 }
 

@@ -51,8 +51,8 @@ std::string SearchGraph::digestOf(const Operator &op) const {
   llvm::raw_string_ostream out(text);
   out << op.op->getName().getStringRef() << ' ' << op.cost.flops << ' ' << op.cost.bytesRead << ' '
       << op.cost.bytesWritten << ' ' << op.cost.winogradPixels << ' ' << static_cast<int>(op.cost.costClass) << ' '
-      << static_cast<int>(op.batch) << ' ' << static_cast<int>(op.sequence) << ' ' << op.once << op.fused
-      << op.endsFused << op.joinsReader << op.endsProduct << op.isForAttention << ' ';
+      << static_cast<int>(op.batch) << ' ' << static_cast<int>(op.sequence) << ' ' << static_cast<int>(op.experts)
+      << ' ' << op.once << op.fused << op.endsFused << op.joinsReader << op.endsProduct << op.isForAttention << ' ';
   if (op.scores)
     out << 'a' << op.scores->operand << op.scores->isResult << op.scores->keysDim << ' ' << op.scores->queries << ' '
         << op.scores->keys << ' ' << op.scores->streamsGradient << attentions[op.scores->attention].mayBeRing << ' '

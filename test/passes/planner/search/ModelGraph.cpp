@@ -37,10 +37,10 @@ static Machine parseOrThrow(const std::string &name) {
   return std::move(*machine);
 }
 
-ModelGraph::ModelGraph(const std::string &name, const std::map<std::string, int64_t> &numbers)
-    : ModelGraph(buildOrThrow(name, numbers)) {}
+ModelGraph::ModelGraph(const std::string &name, const std::map<std::string, int64_t> &numbers, double expertCapacity)
+    : ModelGraph(buildOrThrow(name, numbers), expertCapacity) {}
 
-ModelGraph::ModelGraph(const onnx::ModelProto &model)
+ModelGraph::ModelGraph(const onnx::ModelProto &model, double expertCapacity)
     : context(std::make_unique<MLIRContext>(MLIRContext::Threading::DISABLED)) {
   llvm::SmallString<128> path;
   if (llvm::sys::fs::createTemporaryFile("search-test", "onnx", path))
@@ -56,7 +56,7 @@ ModelGraph::ModelGraph(const onnx::ModelProto &model)
   if (failed(imported))
     throw std::runtime_error("the model does not import");
   module = std::move(*imported);
-  read();
+  read(expertCapacity);
 }
 
 ModelGraph::ModelGraph(const std::string &text)
@@ -68,10 +68,12 @@ ModelGraph::ModelGraph(const std::string &text)
   read();
 }
 
-void ModelGraph::read() {
+void ModelGraph::read(double expertCapacity) {
   context->loadDialect<dist::DistDialect>();
   PassManager manager(context.get());
-  buildGraphPipeline(manager);
+  GraphOptions options;
+  options.expertCapacity = expertCapacity;
+  buildGraphPipeline(manager, options);
   if (failed(manager.run(*module)))
     throw std::runtime_error("the model cannot be simplified");
   graph = search::readGraph(*module->getOps<dfg::GraphOp>().begin());

@@ -23,9 +23,9 @@ namespace cleave {
 /// A model, imported and simplified as `cleave compile` does.
 class ModelGraph {
 public:
-  /// Of the zoo.
-  ModelGraph(const std::string &name, const std::map<std::string, int64_t> &numbers);
-  explicit ModelGraph(const onnx::ModelProto &model);
+  /// Of the zoo, with places for tokens at experts where a capacity is said.
+  ModelGraph(const std::string &name, const std::map<std::string, int64_t> &numbers, double expertCapacity = 0);
+  explicit ModelGraph(const onnx::ModelProto &model, double expertCapacity = 0);
   /// A module of the dfg dialect.
   explicit ModelGraph(const std::string &text);
 
@@ -37,7 +37,7 @@ public:
   void readFor(const Executor &executor);
 
 private:
-  void read();
+  void read(double expertCapacity = 0);
 
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
