@@ -150,7 +150,10 @@ ImportResults Mixture::build(const ExpertLayer &first, const ExpertLayer &second
   FailureOr<Value> inner = activate(apply(tokens, first), third.weights ? apply(tokens, third) : Value());
   if (failed(inner))
     return failure();
-  Value results = node.emit<dfg::MulOp>({apply(*inner, second), shares});
+  // Without a bias both sides of the last product may be weighted: the narrower one, of which training keeps less.
+  bool isNarrower = !second.bias && node.typeOf(*inner).getShape().back() < hidden;
+  auto weigh = [&](Value value) { return node.emit<dfg::MulOp>({value, shares}); };
+  Value results = isNarrower ? apply(weigh(*inner), second) : weigh(apply(*inner, second));
   return oneResult(node.reduce(results, dfg::ReduceKind::Sum, {node.rank(0) - 1}, /*keepDims=*/false));
 }
 
