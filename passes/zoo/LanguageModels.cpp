@@ -75,25 +75,31 @@ static Layer floatRange(ModelBuilder &builder, const std::string &name, int64_t 
   return builder.reshape(name, {name + ".range", {count}}, std::move(shape));
 }
 
-/// A mask under which no query attends to later keys. The positions are compared in the graph: no table of their pairs
-/// is in the file.
-static Mask causalMask(ModelBuilder &builder, int64_t sequence) {
-  auto range = [&](const std::string &name, std::vector<int64_t> shape) {
-    std::string zero = builder.integers(name + ".first", {0}), one = builder.integers(name + ".step", {1});
-    std::string last = builder.integers(name + ".last", {sequence});
+/// A mask under which no query attends to later keys, and with a window only to as many as it has, its own the last.
+/// The positions are compared in the graph: no table of their pairs is in the file.
+static Mask causalMask(ModelBuilder &builder, int64_t sequence, const std::string &name = "mask", int64_t window = 0) {
+  auto range = [&](const std::string &positions, std::vector<int64_t> shape) {
+    std::string zero = builder.integers(positions + ".first", {0}), one = builder.integers(positions + ".step", {1});
+    std::string last = builder.integers(positions + ".last", {sequence});
     for (std::string *bound : {&zero, &last, &one}) {
       builder.node("Squeeze", *bound + ".number", {*bound});
       *bound += ".number";
     }
-    builder.node("Range", name + ".range", {zero, last, one});
-    return builder.reshape(name, {name + ".range", {sequence}}, std::move(shape));
+    builder.node("Range", positions + ".range", {zero, last, one});
+    return builder.reshape(positions, {positions + ".range", {sequence}}, std::move(shape));
   };
-  Layer rows = range("mask/query", {sequence, 1}), columns = range("mask/key", {1, sequence});
-  builder.node("LessOrEqual", "mask/visible", {columns.name, rows.name});
-  std::string lowest = builder.number("mask/lowest", -std::numeric_limits<float>::infinity());
-  return [&builder, lowest](const std::string &name, const Layer &scores) {
-    builder.node("Where", name, {"mask/visible", scores.name, lowest});
-    return Layer{name, scores.shape};
+  Layer rows = range(name + "/query", {sequence, 1}), columns = range(name + "/key", {1, sequence});
+  std::string visible = name + "/visible", before = window ? name + "/before" : visible;
+  builder.node("LessOrEqual", before, {columns.name, rows.name});
+  if (window) {
+    builder.node("Sub", name + "/hidden", {rows.name, builder.integers(name + "/window", {window})});
+    builder.node("Less", name + "/near", {name + "/hidden", columns.name});
+    builder.node("And", visible, {before, name + "/near"});
+  }
+  std::string lowest = builder.number(name + "/lowest", -std::numeric_limits<float>::infinity());
+  return [&builder, visible, lowest](const std::string &masked, const Layer &scores) {
+    builder.node("Where", masked, {visible, scores.name, lowest});
+    return Layer{masked, scores.shape};
   };
 }
 
@@ -279,12 +285,14 @@ static onnx::ModelProto buildRotaryDecoder(ModelBuilder &builder, FeedForward fe
   Layer layer =
       builder.embedding("embedding/tokens", tokens(builder, "tokens", {builder["batch"], builder["sequence"]}),
                         builder["vocabulary"], builder["hidden"]);
-  Mask mask = causalMask(builder, builder["sequence"]);
+  Mask mask = causalMask(builder, builder["sequence"]), near = mask;
+  if (builder.has("window"))
+    near = causalMask(builder, builder["sequence"], "window", builder["window"]);
   RotaryTables tables = rotaryTables(builder, headSize(builder));
   for (int64_t i = 0; i < builder["layers"]; ++i) {
     std::string name = "block" + std::to_string(i);
-    Layer attended =
-        groupedAttention(builder, name + "/attention", builder.rmsNorm(name + "/norm1", layer), tables, mask);
+    Layer attended = groupedAttention(builder, name + "/attention", builder.rmsNorm(name + "/norm1", layer), tables,
+                                      i % 2 == 0 ? near : mask);
     layer = builder.join(name + "/attention/residual", "Add", attended, layer.name);
     Layer changed = feedForward(builder, name, builder.rmsNorm(name + "/norm2", layer));
     layer = builder.join(name + "/residual", "Add", changed, layer.name);

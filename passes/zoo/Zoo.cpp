@@ -78,6 +78,8 @@ static llvm::ArrayRef<Entry> entries() {
   static const ZooNumber kvHeads = {"kv-heads", 8, "heads of keys and values; they divide the heads"};
   static const ZooNumber headSize = {"head-size", 0, "units of a head; 0: the hidden units over the heads", 1 << 16, 0};
   static const ZooNumber queryNorm = {"query-norm", 0, "1: each head's queries and keys are normalized", 1, 0};
+  static const ZooNumber window = {
+      "window", 0, "keys that a token of every other layer sees, from the first on; 0: all", 1 << 24, 0};
   static const ZooNumber alibi = {"alibi", 0, "1: linear biases of attention in the place of learned positions", 1, 0};
   static const ZooNumber imageSize = {"image-size", 224, "rows and columns of an image", 1 << 14, 32};
   static const std::vector<Entry> all = {
@@ -135,6 +137,7 @@ static llvm::ArrayRef<Entry> entries() {
         with(transformer(32, 4096, 32, 8192, 128256), {kvHeads,
                                                        headSize,
                                                        queryNorm,
+                                                       window,
                                                        {"ffn", 14336, "units of the MLP"},
                                                        {"tied", 0, "1: the head's table is the embedding's", 1, 0}})},
        buildLlama,
@@ -143,6 +146,7 @@ static llvm::ArrayRef<Entry> entries() {
         with(transformer(32, 4096, 32, 8192, 32000), {kvHeads,
                                                       headSize,
                                                       queryNorm,
+                                                      window,
                                                       {"ffn", 14336, "units of an expert"},
                                                       {"experts", 8, "experts of a mixture", 1 << 12},
                                                       {"top", 2, "experts of a token, at most all", 1 << 12},
