@@ -138,6 +138,7 @@ onnx::ModelProto buildLstm(ModelBuilder &builder);
 onnx::ModelProto buildGpt(ModelBuilder &builder);
 onnx::ModelProto buildLlama(ModelBuilder &builder);
 onnx::ModelProto buildMixtral(ModelBuilder &builder);
+onnx::ModelProto buildDeepseek(ModelBuilder &builder);
 onnx::ModelProto buildBert(ModelBuilder &builder);
 onnx::ModelProto buildMoe(ModelBuilder &builder);
 

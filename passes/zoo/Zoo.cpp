@@ -58,6 +58,13 @@ static std::string checkTransformer(const Numbers &numbers) {
   return "";
 }
 
+static std::string checkDeepseek(const Numbers &numbers) {
+  if (std::string problem = checkTransformer(numbers); !problem.empty())
+    return problem;
+  int64_t turning = numbers.at("rotary-size");
+  return turning % 2 == 0 ? "" : "an even rotary-size, got " + std::to_string(turning);
+}
+
 static llvm::ArrayRef<Entry> entries() {
   static const ZooNumber batch = {"batch", 1, "examples in a batch"};
   static const ZooNumber classes = {"classes", 1000, "outputs"};
@@ -153,6 +160,21 @@ static llvm::ArrayRef<Entry> entries() {
                                                       {"tied", 0, "1: the head's table is the embedding's", 1, 0}})},
        buildMixtral,
        checkLlama},
+      {{"deepseek", "decoder of DeepSeek V3, without what predicts further tokens",
+        with(transformer(61, 7168, 128, 4096, 129280),
+             {{"query-rank", 1536, "units that queries are made of"},
+              {"kv-rank", 512, "units that keys and values are made of"},
+              {"head-size", 128, "units of a head that have no positions, and of its values"},
+              {"rotary-size", 64, "units of a head that have positions", 1 << 16, 2},
+              {"dense-layers", 3, "layers without experts, the first ones", 1 << 16, 0},
+              {"ffn", 18432, "units of the MLP of these layers"},
+              {"experts", 256, "experts of a mixture", 1 << 12},
+              {"top", 8, "experts of a token, at most all", 1 << 12},
+              {"expert-ffn", 2048, "units of an expert"},
+              {"shared", 1, "experts that every token has, too", 1 << 12, 0},
+              {"tied", 0, "1: the head's table is the embedding's", 1, 0}})},
+       buildDeepseek,
+       checkDeepseek},
       {{"bert", "encoder of BERT, with pooler", transformer(12, 768, 12, 512, 30522)}, buildBert, checkTransformer},
       {{"moe", "decoder with mixtures of experts",
         with(transformer(12, 768, 12, 1024, 50257),

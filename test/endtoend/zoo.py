@@ -34,6 +34,8 @@ COUNTS = {
     "mixtral of GPT-OSS": (116789048640, "gpt-oss-120b, 116.83 billion with biases", {
         "layers": 36, "hidden": 2880, "heads": 64, "kv-heads": 8, "head-size": 64, "window": 128, "ffn": 2880,
         "experts": 128, "top": 4, "vocabulary": 201088}),
+    # Each router's 256 biases against imbalance are left out.
+    "deepseek": (671026404352, "DeepSeek-V3, 671 billion"),
     "bert": (109482240, "bert-base-uncased with pooler"),
 }
 
@@ -56,6 +58,9 @@ SMALL = {
                       "vocabulary": 50},
     "mixtral": {"layers": 2, "hidden": 32, "heads": 4, "kv-heads": 2, "ffn": 48, "sequence": 10, "batch": 2,
                 "vocabulary": 50, "experts": 5},
+    "deepseek": {"layers": 3, "hidden": 32, "heads": 4, "query-rank": 12, "kv-rank": 8, "head-size": 6, "rotary-size": 4,
+                 "dense-layers": 1, "ffn": 48, "experts": 5, "top": 2, "expert-ffn": 16, "sequence": 10, "batch": 2,
+                 "vocabulary": 50},
     "bert": {"layers": 2, "hidden": 32, "heads": 4, "sequence": 10, "batch": 2, "vocabulary": 50},
     "moe": {"layers": 2, "hidden": 32, "heads": 4, "sequence": 10, "batch": 2, "vocabulary": 50, "experts": 4},
     "moe top 2": {"layers": 1, "hidden": 32, "heads": 4, "sequence": 10, "vocabulary": 50, "experts": 4, "top": 2},
