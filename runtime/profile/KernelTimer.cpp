@@ -219,9 +219,9 @@ public:
     for (size_t i = 0; i != devices; ++i) {
       Side &side = sides.emplace_back();
       side.threads = threads;
-      auto first = all.begin() + static_cast<ptrdiff_t>(i * threads);
       if (devices > 1 && devices * threads <= all.size())
-        side.cores.assign(first, first + threads);
+        side.cores.assign(all.begin() + static_cast<ptrdiff_t>(i * threads),
+                          all.begin() + static_cast<ptrdiff_t>((i + 1) * threads));
       // Of a single device, too, where it takes all cores.
       side.places = devices == 1 && threads == all.size() ? all : side.cores;
     }
