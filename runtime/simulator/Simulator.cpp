@@ -16,8 +16,6 @@
 namespace cleave::runtime {
 namespace {
 
-constexpr uint32_t nobody = UINT32_MAX;
-
 /// A communication that waits for its ends, or goes on.
 struct Rendezvous {
   uint32_t meeting = 0;                            ///< a class
