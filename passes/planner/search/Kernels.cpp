@@ -4,14 +4,10 @@
 
 #include "passes/planner/search/Kernels.h"
 
-#include "passes/planner/search/SearchGraph.h"
+#include "passes/planner/search/AxisFactors.h"
 
 namespace cleave::search {
 namespace {
-
-bool mentions(const TensorFactors &tensor, unsigned factor) {
-  return llvm::any_of(tensor, [&](const DimFactors &dim) { return llvm::is_contained(dim, factor); });
-}
 
 class KernelChooser {
 public:

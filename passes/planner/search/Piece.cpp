@@ -2,6 +2,7 @@
 //
 // Enumerates choices and costs them.
 
+#include "passes/planner/search/AxisFactors.h"
 #include "passes/planner/search/PieceBuilder.h"
 
 #include <cmath>
@@ -128,19 +129,9 @@ void Piece::Builder::assign(unsigned index) {
   piece.variables.emplace_back().operators.push_back(index);
 }
 
-bool Piece::Builder::mentions(const TensorFactors &tensor, unsigned factor) {
-  return llvm::any_of(tensor, [&](const DimFactors &dim) { return llvm::is_contained(dim, factor); });
-}
-
 bool Piece::Builder::hasWeights(const Operator &op) {
   return op.cost.costClass == CostClass::Contraction &&
          llvm::any_of(op.operands, [](const Operand &operand) { return operand.parameter != none; });
-}
-
-bool Piece::Builder::ofWeights(const Operator &op, unsigned factor) {
-  return llvm::any_of(llvm::zip_equal(op.operands, op.rule.operands), [&](auto pair) {
-    return std::get<0>(pair).parameter != none && mentions(std::get<1>(pair), factor);
-  });
 }
 
 bool Piece::Builder::mayPlay(const Operator &op, AxisRole role, unsigned factor) {
@@ -153,7 +144,7 @@ bool Piece::Builder::mayPlay(const Operator &op, AxisRole role, unsigned factor)
   case AxisRole::Batch:
     return factor == op.batch;
   case AxisRole::NotBatch:
-    return factor != op.batch && (!hasWeights(op) || ofWeights(op, factor));
+    return factor != op.batch && (!hasWeights(op) || ownersOf(op, factor).weights);
   case AxisRole::Sequence:
     return factor == op.sequence;
   case AxisRole::Experts:

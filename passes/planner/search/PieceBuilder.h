@@ -38,9 +38,7 @@ private:
   //===-- choices ------------------------------------------------------------------------------------------------===//
 
   void assign(unsigned index);
-  static bool mentions(const TensorFactors &tensor, unsigned factor);
   static bool hasWeights(const Operator &op);
-  static bool ofWeights(const Operator &op, unsigned factor);
   static bool mayPlay(const Operator &op, AxisRole role, unsigned factor);
   bool mayCut(const Operator &op, unsigned axis, unsigned factor, double ways) const;
   /// The choices of a variable: every way in which axes cut factors of its first operator.

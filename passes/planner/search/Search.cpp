@@ -4,6 +4,7 @@
 
 #include "passes/planner/search/Search.h"
 
+#include "passes/planner/search/AxisFactors.h"
 #include "passes/planner/search/LeastCosts.h"
 #include "passes/planner/search/Searcher.h"
 
@@ -79,11 +80,18 @@ std::optional<SearchFailure> Searcher::checkRequest() const {
   if (product > count)
     return SearchFailure{true, llvm::formatv("--degrees expects at most the {0} devices of machine \"{1}\", got {2}",
                                              count, machine.name, product)};
-  if (degrees.expert.value_or(1) > 1 && !graph.hasExperts)
+  auto needsPlaces = [&](llvm::StringRef who, int64_t parts) {
     return refuse(
-        llvm::formatv("--degrees expects a mixture whose experts have places for tokens, got expert={0} for a "
-                      "model without; give --expert-capacity where it has experts",
-                      *degrees.expert));
+        llvm::formatv("{0} expects a mixture whose experts have places for tokens, got expert={1} for a model "
+                      "without; give --expert-capacity where it has experts",
+                      who, parts));
+  };
+  if (degrees.expert.value_or(1) > 1 && !graph.hasExperts)
+    return needsPlaces("--degrees", *degrees.expert);
+  for (const MeshSpec &mesh : request.pinned)
+    for (const MeshAxis &axis : mesh.axes)
+      if (mesh.axesAreDegrees && axis.name == expertAxis && axis.size > 1 && !graph.hasExperts)
+        return needsPlaces("mesh \"" + mesh.name + "\"", axis.size);
   if (request.training && !graph.singleSample.empty() && graph.batch == 1)
     return refuse(llvm::formatv("--train expects a batch of two samples or more to scale, got input \"{0}\" with a "
                                 "single one; give --batch, or a module with more",
@@ -147,19 +155,15 @@ stages::StageProblem Searcher::problemOf(int64_t microbatches, ScheduleChoice ch
 static llvm::StringRef axisNameOf(const Operator &op, unsigned factor) {
   if (factor == op.batch)
     return dataAxis;
-  bool hasWeights = false, ofWeights = false, ofData = false;
-  for (auto [operand, dims] : llvm::zip_equal(op.operands, op.rule.operands)) {
-    bool has = llvm::any_of(dims, [&](const DimFactors &dim) { return llvm::is_contained(dim, factor); });
-    (operand.parameter != none ? ofWeights : ofData) |= has;
-    hasWeights |= operand.parameter != none;
-  }
+  bool hasWeights = llvm::any_of(op.operands, [](const Operand &operand) { return operand.parameter != none; });
+  FactorOwners owners = ownersOf(op, factor);
   if (op.cost.costClass != CostClass::Contraction || !hasWeights)
     return "";
   // Experts are several products, or a sum over matrices of which the data knows nothing. A convolution has a set of
   // weights for each of its groups, too, but these are channels.
   bool isParallel = op.rule.factors[factor].kind == FactorKind::Parallel;
-  if (ofWeights)
-    return ofData == isParallel && !op.slides ? expertAxis : modelAxis;
+  if (owners.weights)
+    return owners.data == isParallel && !op.slides ? expertAxis : modelAxis;
   return op.slides ? spaceAxis : sequenceAxis;
 }
 

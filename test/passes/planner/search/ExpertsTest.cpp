@@ -124,4 +124,19 @@ TEST(Experts, DegreeNeedsPlaces) {
             "--expert-capacity where it has experts");
 }
 
+// A placement file's meshes say degrees, too.
+TEST(Experts, MeshOfDegreesNeedsPlaces) {
+  ModelGraph model("mixtral", mixture(8));
+  model.pin(std::vector<unsigned>(model.graph.nodes.size(), 0));
+  auto machine = parseMachine("a100-80g:4");
+  ASSERT_TRUE(bool(machine));
+  SearchRequest request = trainingOf(8);
+  MeshSpec mesh{"front", {0, 1, 2, 3}, {{"expert", 4}}};
+  mesh.axesAreDegrees = true;
+  request.pinned.push_back(mesh);
+  auto found = findPlan(model.graph, *machine, request);
+  ASSERT_TRUE(std::holds_alternative<SearchFailure>(found));
+  EXPECT_EQ(std::get<SearchFailure>(found).message.substr(0, 32), "mesh \"front\" expects a mixture w");
+}
+
 } // namespace
