@@ -32,6 +32,8 @@ enum class AxisRole {
   /// and experts of their own.
   Experts
 };
+/// What a degree of this name cuts.
+AxisRole roleOf(llvm::StringRef degree);
 /// Whether the batch is what an axis of this role cuts of most operators.
 inline bool cutsBatch(AxisRole role) { return role == AxisRole::Batch || role == AxisRole::Experts; }
 

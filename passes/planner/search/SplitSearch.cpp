@@ -38,6 +38,9 @@ std::optional<FoundSplits> findSplits(const SearchGraph &graph, const Machine &m
     PieceOptions pieceOptions;
     pieceOptions.included = &included;
     pieceOptions.keys = keys;
+    if (mesh->axesAreDegrees)
+      for (const MeshAxis &axis : mesh->axes)
+        pieceOptions.roles.push_back(roleOf(axis.name));
     Piece piece(graph, 0, graph.operators.size(), none, none, grid, cost, pieceOptions, fixed);
     if (double limit = static_cast<double>(machine.devices[mesh->devices.front()].memoryLimit); limit > 0)
       piece.problem.memoryLimit = limit;

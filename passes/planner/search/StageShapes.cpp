@@ -11,8 +11,7 @@
 
 namespace cleave::search {
 
-/// What a degree of this name cuts.
-static AxisRole roleOf(llvm::StringRef degree) {
+AxisRole roleOf(llvm::StringRef degree) {
   return llvm::StringSwitch<AxisRole>(degree)
       .Case(dataAxis, AxisRole::Batch)
       .Case(sequenceAxis, AxisRole::Sequence)
